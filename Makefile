@@ -1,0 +1,34 @@
+# Every target sets up its own virtual environment on first use and reuses it afterwards.
+PYTHON ?= python3
+VENV ?= .venv
+# One exact version, so that a CPU build that lies at hand is taken instead of gigabytes of CUDA.
+TORCH ?= torch==2.13.0
+BIN := $(VENV)/bin
+export OMP_WAIT_POLICY ?= PASSIVE
+export KMP_BLOCKTIME ?= 0
+
+.PHONY: setup demo test check format bench docs clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet "$(TORCH)"
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	touch $@
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist docs/api .pytest_cache .ruff_cache .mypy_cache .hypothesis

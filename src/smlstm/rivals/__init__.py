@@ -1,0 +1,1 @@
+"""Other papers' matchers behind the same interface, on the same features, for fair comparison."""
