@@ -1,3 +1,24 @@
-"""Image-sentence matching that shows what it looked at (sm-LSTM, CVPR 2017)."""
+"""Image-sentence matching that shows what it looked at (sm-LSTM, CVPR 2017).
+
+>>> from smlstm import Matcher
+>>> matcher = Matcher.load("runs/mine/model")  # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from smlstm.batch import ImageFeatures as ImageFeatures
+    from smlstm.matcher import Matcher as Matcher
+
+_ROOMS = {"Matcher": "smlstm.matcher", "ImageFeatures": "smlstm.batch"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only when something that needs it is asked for, so that `smlstm --help` is quick."""
+    if name in _ROOMS:
+        from importlib import import_module  # noqa: PLC0415
+
+        return getattr(import_module(_ROOMS[name]), name)
+    raise AttributeError(f"module 'smlstm' has no attribute {name!r}")

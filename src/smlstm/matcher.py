@@ -1,0 +1,127 @@
+"""The one interface: everything that scores images against sentences is a `Matcher`.
+
+Encode images, encode sentences, score all pairs of two encoded batches, and, where the model attends, return
+the saliency maps of chosen pairs. Evaluation, search and explanation know nothing else.
+
+What happens to unusual input, for every matcher:
+
+- a sentence without any word: `InputError`, naming its position;
+- a sentence of only unknown words: scored; each word uses the vector of the unknown word, and
+  `matcher.vocabulary.unknown_words` tells which they are;
+- a sentence longer than the limit J: its first J words count, `Vocabulary.encode` reports how many were dropped;
+- NaN or infinite features: `InputError`, naming the image;
+- regions or context of another width than the model's F and D: `InputError`, naming both;
+- another number of regions than in training: accepted, since no weight depends on I.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
+from smlstm.errors import InputError
+from smlstm.text import Vocabulary
+
+
+class MatcherConfig(BaseModel):
+    """What every matcher must know of its inputs; each kind of matcher adds its own fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    region_width: int = Field(gt=0, description="F, width of a region a_i")
+    context_width: int = Field(gt=0, description="D, width of the image's global context m")
+    max_words: int = Field(default=50, gt=0, description="J, words of a sentence that count")
+    backbone: str = Field(
+        default="", description="the backbone whose features it was trained on, as the feature store names it"
+    )
+
+
+class Matcher(nn.Module, ABC):
+    """Scores images against sentences."""
+
+    kind: ClassVar[str]
+    config_type: ClassVar[type[MatcherConfig]]
+    attends: ClassVar[bool] = False
+    """Whether `attend` has maps to give."""
+
+    def __init__(self, config: MatcherConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+
+    def tokens(self, sentences: Sequence[str]) -> Tokens:
+        """Sentences as rows of the word embedding, padded to the longest."""
+        rows = [self.vocabulary.encode(sentence, self.config.max_words).ids for sentence in sentences]
+        empty = [position for position, row in enumerate(rows) if not row]
+        if empty:
+            raise InputError(
+                f"sentence {empty[0]} has no words: {sentences[empty[0]]!r}; "
+                "give each sentence at least one word"
+            )
+        longest = max((len(row) for row in rows), default=1)
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], dtype=torch.long)
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+        device = next(self.parameters()).device
+        return Tokens(ids.reshape(len(rows), longest).to(device), lengths.to(device))
+
+    def encode_images(self, features: ImageFeatures) -> Batch:
+        """Everything about M images that does not depend on a sentence."""
+        self._check_features(features)
+        return self._encode_images(features)
+
+    def encode_sentences(self, sentences: Sequence[str] | Tokens) -> Batch:
+        """Everything about N sentences that does not depend on an image."""
+        return self._encode_tokens(sentences if isinstance(sentences, Tokens) else self.tokens(sentences))
+
+    @abstractmethod
+    def _encode_images(self, features: ImageFeatures) -> Batch: ...
+
+    @abstractmethod
+    def _encode_tokens(self, tokens: Tokens) -> Batch: ...
+
+    @abstractmethod
+    def score(self, images: Batch, sentences: Batch) -> Tensor:
+        """Scores of all pairs of two encoded batches; M, N."""
+
+    def attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> Saliency:
+        """Saliency maps of chosen pairs: rows of (image, sentence) positions; P, 2."""
+        if not self.attends:
+            raise InputError(f"a {self.kind} matcher has no attention: it has no saliency maps to show")
+        return self._attend(images.select(pairs[:, 0]), sentences.select(pairs[:, 1]))
+
+    def _attend(self, images: Batch, sentences: Batch) -> Saliency:
+        """Saliency maps of the pairs (images[k], sentences[k])."""
+        raise AssertionError(f"{type(self).__name__} says that it attends but gives no maps")
+
+    def _check_features(self, features: ImageFeatures) -> None:
+        for name, tensor, width in (
+            ("region_width (F)", features.regions, self.config.region_width),
+            ("context_width (D)", features.context, self.config.context_width),
+        ):
+            if tensor.shape[-1] != width:
+                raise InputError(
+                    f"features have {name} {tensor.shape[-1]}, this model was made for {width}: "
+                    "were they extracted with another backbone?"
+                )
+            finite = torch.isfinite(tensor.flatten(1).sum(1))
+            if not finite.all():
+                bad = int((~finite).nonzero()[0, 0])
+                raise InputError(f"features of image {bad} are not finite numbers: extract them again")
+
+    def save(self, folder: str | Path) -> None:
+        """Write `model.safetensors`, `config.json` and `vocabulary.json` into a folder."""
+        from smlstm.saving import save  # noqa: PLC0415 - saving knows all kinds of matchers, and they this file
+
+        save(self, Path(folder))
+
+    @staticmethod
+    def load(folder: str | Path) -> "Matcher":
+        """Read a matcher of any kind from a folder; runs no code from it."""
+        from smlstm.saving import load  # noqa: PLC0415
+
+        return load(Path(folder))

@@ -1,0 +1,55 @@
+"""Attended instances and their local similarity (section 3.4).
+
+    a'_t = sum_i p_ti a_i        w'_t = sum_j q_tj w_j
+    s_t  = two-way MLP (a'_t, w'_t)
+
+The paper does not spell out the two-way MLP. Two forms:
+
+`additive`  s_t = sig(a'_t U + w'_t V + b)
+            the two ways are added, as in the paper's three-way MLP of attention. Nothing in it measures
+            agreement: the LSTM behind it must learn to. It trains slowly or not at all from a random start.
+`product`   s_t = tanh((a'_t U + b_u) * (w'_t V + b_v))
+            both instances in one space, multiplied unit by unit: a unit is large where they agree, as in a
+            cosine. This is what makes the model learn.
+
+A saliency map sums to 1, so projecting an attended instance and attending to projected candidates are the same:
+(sum_i p_ti a_i) U + b = sum_i p_ti (a_i U + b). Candidates are projected once an image or sentence, not
+once a pair.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+
+class Comparison(nn.Module):
+    """s_t: the local similarity of an attended region and an attended phrase."""
+
+    def __init__(
+        self,
+        image_width: int,
+        sentence_width: int,
+        similarity_width: int,
+        form: Literal["additive", "product"],
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.form = form
+        self.image = nn.Linear(image_width, similarity_width)  # U, b_u
+        self.sentence = nn.Linear(sentence_width, similarity_width)  # V, b_v
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, image: Tensor, sentence: Tensor) -> Tensor:
+        """Compare projected instances, broadcasting over pairs; M, N or 1, S and M or 1, N, S -> M, N, S."""
+        if self.form == "additive":
+            similarity = torch.sigmoid(image + sentence)
+        else:
+            similarity = torch.tanh(image * sentence)
+        dropped: Tensor = self.dropout(similarity)
+        return dropped
+
+
+def attended(saliency: Tensor, candidates: Tensor) -> Tensor:
+    """a'_t or w'_t: candidates weighted by their saliency; B, n, C and B, C, width -> B, n, width."""
+    return saliency @ candidates

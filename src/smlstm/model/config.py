@@ -1,0 +1,146 @@
+"""Symbols and sizes.
+
+| symbol | field | paper |
+|---|---|---|
+| I | `regions` of the preset; no weight depends on it | 196 |
+| F, D | `region_width`, `context_width` | 512, 4096 |
+| J | `max_words` | 50 |
+| G, E | `word_width`, `sentence_width` | 1024, 1024 |
+| H, T | `hidden_width`, `steps` | 1024, 3 |
+| m, lambda | `margin`, `regulariser` of the objective | 0.2, 100 |
+| mismatched pairs a matched pair | `negatives` of the objective | 100 |
+
+What the paper leaves open is a field here too, with the reason for its default.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from smlstm.matcher import MatcherConfig
+
+Positive = Annotated[int, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+FeatureScale = Literal["none", "rms"]
+
+
+class SMLSTMConfig(MatcherConfig):
+    """An sm-LSTM: its variant, its readings of the paper, its sizes."""
+
+    variant: Literal["mean", "att", "ctx", "full"] = Field(
+        default="full", description="what stands in for the attended instances, and whether attention has context"
+    )
+    modulation: Literal["separate", "joint", "gated"] = Field(
+        default="joint", description="how context enters attention; `separate` is the print, and degenerate"
+    )
+    comparison: Literal["additive", "product"] = Field(
+        default="product", description="how two attended instances are compared; the paper's is `additive`"
+    )
+    feature_scale: FeatureScale = Field(
+        default="rms",
+        description="`rms` divides an image's regions (and its context) by their root mean square: raw VGG "
+        "activations reach the hundreds, where every sigmoid is flat",
+    )
+    embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
+    word_width: Positive = Field(description="G, twice the BLSTM's hidden width")
+    sentence_width: Positive = Field(description="E, width of the sentence's global context n")
+    attention_width: Positive = Field(description="units of the three-way MLP, open in the paper")
+    similarity_width: Positive = Field(description="width of s_t, open in the paper")
+    hidden_width: Positive = Field(description="H, width of the aggregating LSTM")
+    steps: Positive = Field(default=3, description="T")
+    dropout: Share = Field(
+        default=0.0, description="on word vectors and on s_t, in training; the paper names none"
+    )
+
+    @model_validator(mode="after")
+    def _word_width_is_even(self) -> "SMLSTMConfig":
+        if self.word_width % 2:
+            raise ValueError(f"word_width is {self.word_width}, but two directions must share it evenly")
+        return self
+
+
+class MNLMConfig(MatcherConfig):
+    """An MNLM (Kiros et al. 2014): linear image embedding, LSTM sentence embedding, one space."""
+
+    feature_scale: FeatureScale = "rms"
+    embedding_width: Positive = 300
+    sentence_width: Positive = Field(description="E, width of the joint space and of the sentence LSTM")
+    dropout: Share = 0.0
+
+
+class ObjectiveConfig(BaseModel):
+    """The structured objective and its regulariser."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    margin: float = Field(default=0.2, gt=0, description="m")
+    negatives: Positive | None = Field(
+        default=100,
+        description="mismatched sentences for each matched pair, and as many mismatched images; None: all there are",
+    )
+    form: Literal["sum", "hardest"] = Field(
+        default="sum", description="over all mismatched pairs (the paper), or the hardest each way (VSE++)"
+    )
+    regulariser: float = Field(default=100.0, ge=0, description="lambda")
+    regulariser_scale: Literal["mean", "sum"] = Field(
+        default="mean",
+        description="whether the squares are averaged or summed over the candidates of an image or sentence; "
+        "under `sum` lambda = 100 would outweigh the ranking loss several hundredfold",
+    )
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named set of sizes: the model, the objective, and the grid that goes with them."""
+
+    model: SMLSTMConfig
+    baseline: MNLMConfig
+    objective: ObjectiveConfig
+    regions: int
+
+
+def paper() -> Preset:
+    """The paper's values, on VGG-19; `joint` and `additive` are how a reproduction should read its equations."""
+    return Preset(
+        model=SMLSTMConfig(
+            region_width=512,
+            context_width=4096,
+            max_words=50,
+            modulation="joint",
+            comparison="additive",
+            word_width=1024,
+            sentence_width=1024,
+            attention_width=1024,
+            similarity_width=1024,
+            hidden_width=1024,
+            steps=3,
+        ),
+        baseline=MNLMConfig(region_width=512, context_width=4096, max_words=50, sentence_width=1024),
+        objective=ObjectiveConfig(margin=0.2, negatives=100, regulariser=100.0),
+        regions=196,
+    )
+
+
+def compact(region_width: int = 1280, context_width: int = 1280, regions: int = 49) -> Preset:
+    """A size that two CPU cores can train; by default for the 7x7 grid of an EfficientNet-Lite."""
+    return Preset(
+        model=SMLSTMConfig(
+            region_width=region_width,
+            context_width=context_width,
+            max_words=30,
+            modulation="gated",
+            comparison="product",
+            word_width=512,
+            sentence_width=512,
+            attention_width=256,
+            similarity_width=512,
+            hidden_width=256,
+            steps=3,
+        ),
+        baseline=MNLMConfig(
+            region_width=region_width, context_width=context_width, max_words=30, sentence_width=512
+        ),
+        objective=ObjectiveConfig(margin=0.2, negatives=100, regulariser=1.0),
+        regions=regions,
+    )

@@ -1,0 +1,85 @@
+"""MNLM (Kiros et al. 2014), the paper's baseline and its initialiser.
+
+    x = m W_I / |m W_I|       v = n / |n|,  n the last state of an LSTM       s = x . v
+
+Trained with the same ranking loss. An sm-LSTM starts from a trained one: word vectors, the sentence LSTM that
+gives n, and the projections into the joint space where the two models have them in common.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from smlstm.batch import Batch, ImageFeatures, Tokens
+from smlstm.matcher import Matcher
+from smlstm.model.config import MNLMConfig
+from smlstm.model.image import scale_features
+from smlstm.model.sentence import SentenceContext, WordEmbedding
+from smlstm.model.smlstm import SMLSTM
+from smlstm.text import Vocabulary
+
+
+@dataclass(frozen=True)
+class Embedded(Batch):
+    """Unit vectors in the joint space."""
+
+    vectors: Tensor  # B, E
+
+
+class MNLM(Matcher):
+    """Linear image embedding, LSTM sentence embedding, cosine."""
+
+    kind: ClassVar[str] = "mnlm"
+    config_type = MNLMConfig
+    config: MNLMConfig
+
+    def __init__(self, config: MNLMConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, vocabulary)
+        self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.sentence_context = SentenceContext(config.embedding_width, config.sentence_width)
+        self.image = nn.Linear(config.context_width, config.sentence_width)  # W_I
+
+    def _encode_images(self, features: ImageFeatures) -> Embedded:
+        context = scale_features(features, self.config.feature_scale).context
+        return Embedded(functional.normalize(self.image(self.dropout(context)), dim=1))
+
+    def _encode_tokens(self, tokens: Tokens) -> Embedded:
+        vectors = self.dropout(self.embedding(tokens.ids))
+        return Embedded(functional.normalize(self.sentence_context(vectors, tokens), dim=1))
+
+    def score(self, images: Batch, sentences: Batch) -> Tensor:
+        """Cosines of all pairs; M, N."""
+        return cast(Embedded, images).vectors @ cast(Embedded, sentences).vectors.T
+
+
+@torch.no_grad()
+def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
+    """Start an sm-LSTM from a trained MNLM wherever their shapes agree; returns what was taken over.
+
+    Word vectors are matched by word, so the vocabularies may differ. The image projection is shared where both
+    models project the same features: the context (variant `ctx`), or regions of the context's width, whose mean
+    is the context for backbones that pool it so. MNLM's sentence side has no projection: `ctx` starts from the
+    identity.
+    """
+    taken: list[str] = []
+    if model.config.embedding_width == mnlm.config.embedding_width:
+        known = [(row, mnlm.vocabulary.row(word)) for row, word in enumerate(model.vocabulary.words, start=2)]
+        rows = torch.tensor([(1, 1), *((new, old) for new, old in known if old > 1)])
+        model.embedding.weight[rows[:, 0]] = mnlm.embedding.weight[rows[:, 1]]
+        taken.append("word vectors")
+        if model.sentence_context is not None and model.config.sentence_width == mnlm.config.sentence_width:
+            model.sentence_context.load_state_dict(mnlm.sentence_context.state_dict())
+            taken.append("sentence LSTM")
+    by_context = model.config.variant == "ctx"
+    if model.comparison.image.weight.shape == mnlm.image.weight.shape:
+        model.comparison.image.load_state_dict(mnlm.image.state_dict())
+        taken.append("image projection")
+    if by_context and model.config.similarity_width == mnlm.config.sentence_width:
+        nn.init.eye_(model.comparison.sentence.weight)
+        nn.init.zeros_(model.comparison.sentence.bias)
+        taken.append("sentence projection")
+    return taken

@@ -1,0 +1,191 @@
+"""sm-LSTM, the whole model: T steps of attending, comparing and aggregating (section 3).
+
+For every pair of an image and a sentence, at each step t:
+
+    p_t, q_t    where to look, from the candidates, the global contexts and h_{t-1}   (attention.py)
+    a'_t, w'_t  what is seen there, and s_t, how alike the two are                    (comparison.py)
+    h_t         what all steps so far say; after the last one, the score s            (aggregation.py)
+
+Pairs live on a grid: M images down, N sentences across. Whatever depends on one side alone keeps a 1 on the
+other axis and is computed once: with h_0 = 0 that is all of step 1's attention.
+
+| variant | attended instances | context in attention |
+|---|---|---|
+| `mean` | plain means of regions and of real words | - |
+| `att` | attention | none |
+| `ctx` | the global contexts m and n themselves | - |
+| `full` | attention | m, n |
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
+from smlstm.errors import InputError
+from smlstm.matcher import Matcher
+from smlstm.model.aggregation import Aggregation, State
+from smlstm.model.attention import ContextModulatedAttention, saliency
+from smlstm.model.comparison import Comparison, attended
+from smlstm.model.config import SMLSTMConfig
+from smlstm.model.image import scale_features
+from smlstm.model.sentence import SentenceContext, SentenceWords, WordEmbedding
+from smlstm.text import Vocabulary
+
+
+@dataclass(frozen=True)
+class EncodedSide(Batch):
+    """One side, ready for pairing: B images with C = I regions, or B sentences with C = J words."""
+
+    candidates: Tensor  # B, C, S: projected for the comparison
+    mask: Tensor | None  # B, C: True where a candidate is real; None: all are
+    keys: Tensor | None  # B, C, A: None without attention
+    reference: Tensor | None  # B, A: the global context's term; None without context
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step saw, on the grid of pairs."""
+
+    image_saliency: Tensor  # M, N or 1, I
+    sentence_saliency: Tensor  # N, M or 1, J (on aligned pairs: P, 1, J)
+    state: State  # M, N, H
+
+
+class SMLSTM(Matcher):
+    """The selective multimodal LSTM in any of its four variants."""
+
+    kind: ClassVar[str] = "sm-lstm"
+    config_type = SMLSTMConfig
+    config: SMLSTMConfig
+
+    def __init__(self, config: SMLSTMConfig, vocabulary: Vocabulary) -> None:
+        super().__init__(config, vocabulary)
+        self.attends = config.variant != "ctx"  # type: ignore[misc]
+        selects = config.variant in ("att", "full")
+        in_context = config.variant == "full"
+        by_context = config.variant == "ctx"
+
+        self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.sentence_context = (
+            SentenceContext(config.embedding_width, config.sentence_width) if in_context or by_context else None
+        )
+        self.words = None if by_context else SentenceWords(config.embedding_width, config.word_width)
+
+        def attention(candidate_width: int, context_width: int) -> ContextModulatedAttention:
+            return ContextModulatedAttention(
+                candidate_width,
+                context_width if in_context else None,
+                config.hidden_width,
+                config.attention_width,
+                config.modulation,
+            )
+
+        self.image_attention = attention(config.region_width, config.context_width) if selects else None
+        self.sentence_attention = attention(config.word_width, config.sentence_width) if selects else None
+        self.comparison = Comparison(
+            config.context_width if by_context else config.region_width,
+            config.sentence_width if by_context else config.word_width,
+            config.similarity_width,
+            config.comparison,
+            config.dropout,
+        )
+        self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
+
+    def _encode_images(self, features: ImageFeatures) -> EncodedSide:
+        features = scale_features(features, self.config.feature_scale)
+        regions, context = features.regions, features.context
+        if self.config.variant == "ctx":
+            return EncodedSide(self.comparison.image(context)[:, None], None, None, None)
+        keys = reference = None
+        if self.image_attention is not None:
+            keys, reference = self.image_attention.keys(regions), self.image_attention.reference(context)
+        return EncodedSide(self.comparison.image(regions), None, keys, reference)
+
+    def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
+        vectors = self.dropout(self.embedding(tokens.ids))  # N, J, embedding
+        context = None if self.sentence_context is None else self.sentence_context(vectors, tokens)  # N, E
+        if self.words is None:
+            return EncodedSide(self.comparison.sentence(context)[:, None], None, None, None)
+        words = self.words(vectors, tokens)  # N, J, G
+        keys = reference = None
+        if self.sentence_attention is not None:
+            keys = self.sentence_attention.keys(words)
+            reference = None if context is None else self.sentence_attention.reference(context)
+        return EncodedSide(self.comparison.sentence(words), tokens.mask, keys, reference)
+
+    def score(self, images: Batch, sentences: Batch) -> Tensor:
+        """Scores of all pairs; M, N."""
+        state = self._run(_side(images), _side(sentences))[-1].state
+        return self.aggregation.score(state.hidden)
+
+    def score_and_attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> tuple[Tensor, Saliency]:
+        """Scores of all pairs, and the saliency of chosen ones without computing them again."""
+        steps = self._run(_side(images), _side(sentences))
+        rows, columns = pairs[:, 0], pairs[:, 1]
+        chosen = Saliency(
+            torch.stack([_pick(step.image_saliency, rows, columns) for step in steps], 1),
+            torch.stack([_pick(step.sentence_saliency, columns, rows) for step in steps], 1),
+            torch.stack([self.aggregation.score(step.state.hidden[rows, columns]) for step in steps], 1),
+        )
+        return self.aggregation.score(steps[-1].state.hidden), chosen
+
+    def attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> Saliency:
+        """Saliency maps of chosen pairs; `mean` looks everywhere alike, `ctx` nowhere."""
+        if self.config.variant == "ctx":
+            raise InputError("the variant `ctx` has no attention: it compares global contexts only")
+        return super().attend(images, sentences, pairs)
+
+    def score_pairs(self, images: Batch, sentences: Batch) -> Tensor:
+        """Scores of the pairs (images[k], sentences[k]) only; P."""
+        state = self._run(_side(images), _side(sentences), aligned=True)[-1].state
+        return self.aggregation.score(state.hidden).squeeze(1)
+
+    def _attend(self, images: Batch, sentences: Batch) -> Saliency:
+        steps = self._run(_side(images), _side(sentences), aligned=True)
+        return Saliency(
+            torch.cat([step.image_saliency for step in steps], dim=1),
+            torch.cat([step.sentence_saliency for step in steps], dim=1),
+            torch.cat([self.aggregation.score(step.state.hidden) for step in steps], dim=1),
+        )
+
+    def _run(self, images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> list[Step]:
+        """All T steps. Aligned: pair k is (images[k], sentences[k]), a grid of P rows and one column."""
+
+        def across(pairs: Tensor) -> Tensor:
+            """Between the image's view of the grid (M, N) and the sentence's (N, M)."""
+            return pairs if aligned else pairs.transpose(0, 1)
+
+        steps: list[Step] = []
+        state: State | None = None
+        for _ in range(self.config.steps):
+            hidden = None if state is None else state.hidden
+            p = _saliency(self.image_attention, images, hidden)
+            q = _saliency(self.sentence_attention, sentences, None if hidden is None else across(hidden))
+            seen = attended(p, images.candidates)  # M, N or 1, S
+            said = across(attended(q, sentences.candidates))  # M or 1, N, S
+            state = self.aggregation(self.comparison(seen, said), state)
+            steps.append(Step(p, q, state))
+        return steps
+
+
+def _saliency(
+    attention: ContextModulatedAttention | None, side: EncodedSide, hidden: Tensor | None
+) -> Tensor:
+    """Where one side is looked at; B, n or 1, C. Without attention: everywhere alike."""
+    if attention is None:
+        return saliency(side.candidates.new_zeros(len(side), 1, side.candidates.shape[1]), side.mask)
+    assert side.keys is not None
+    return saliency(attention.logits(side.keys, side.reference, hidden), side.mask)
+
+
+def _pick(saliency: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Maps of some pairs off a grid whose second axis may be a shared 1; P, C."""
+    return saliency[first, second if saliency.shape[1] > 1 else 0]
+
+
+def _side(batch: Batch) -> EncodedSide:
+    return cast(EncodedSide, batch)

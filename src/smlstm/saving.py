@@ -1,0 +1,159 @@
+"""A matcher as a folder: `model.safetensors`, `config.json`, `vocabulary.json`; an ensemble is a folder of them.
+
+Loading runs no code from the folder: weights are safetensors, the rest is JSON, and the kind of model is one of
+the names below. What does not fit is refused with a sentence that names the field.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from smlstm import __version__
+from smlstm.errors import ConfigurationError, InputError
+from smlstm.matcher import Matcher, MatcherConfig
+from smlstm.model import MNLM, SMLSTM, Ensemble
+from smlstm.rivals import DVSA, OEM, SCAN, VSEPP
+from smlstm.text import Vocabulary
+
+FORMAT = 1
+KINDS: dict[str, type[Matcher]] = {
+    matcher.kind: matcher for matcher in (SMLSTM, MNLM, OEM, VSEPP, DVSA, SCAN, Ensemble)
+}
+
+
+def save(matcher: Matcher, folder: Path) -> None:
+    """Write a matcher; a reader never sees a half-written one."""
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    _write(matcher, part)
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    if folder.exists():
+        folder.rename(old)
+    part.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(matcher: Matcher, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    config: dict[str, Any] = {"format": FORMAT, "kind": matcher.kind, "smlstm": __version__}
+    if isinstance(matcher, Ensemble):
+        config["means"], config["deviations"] = matcher.means.tolist(), matcher.deviations.tolist()
+        config["members"] = len(matcher.members)
+        for number, member in enumerate(matcher._matchers()):
+            _write(member, folder / _member(number))
+    else:
+        config["model"] = matcher.config.model_dump(mode="json")
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in matcher.state_dict().items()}
+        save_file(tensors, folder / "model.safetensors")
+        (folder / "vocabulary.json").write_text(matcher.vocabulary.to_json(), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _member(number: int) -> str:
+    return f"member-{number}"
+
+
+def load(folder: Path) -> Matcher:
+    """Read a matcher of any kind, in evaluation mode."""
+    config = _read_config(folder)
+    matcher = _load_ensemble(folder, config) if config["kind"] == Ensemble.kind else _load_one(folder, config)
+    return matcher.eval()
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is not a saved model: it has no config.json")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is not JSON: {error}") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        found = config.get("format") if isinstance(config, dict) else None
+        raise ConfigurationError(
+            f'{path}: "format" is {found!r}, this version of smlstm ({__version__}) reads {FORMAT}'
+        )
+    if config.get("kind") not in KINDS:
+        raise ConfigurationError(
+            f'{path}: "kind" is {config.get("kind")!r}, known kinds are {", ".join(sorted(KINDS))}'
+        )
+    return config
+
+
+def _load_ensemble(folder: Path, config: dict[str, Any]) -> Ensemble:
+    path = folder / "config.json"
+    count = config.get("members")
+    if not isinstance(count, int) or not 1 <= count <= 1000:
+        raise ConfigurationError(f'{path}: "members" must be a number of members, not {count!r}')
+    ensemble = Ensemble([load(folder / _member(number)) for number in range(count)])
+    for name in ("means", "deviations"):
+        values = config.get(name)
+        numbers = isinstance(values, list) and all(isinstance(value, int | float) for value in values)
+        if not numbers or len(values) != count:  # type: ignore[arg-type]
+            raise ConfigurationError(f'{path}: "{name}" must be a list of {count} numbers')
+        setattr(ensemble, name, torch.tensor(values, dtype=torch.float32))
+    return ensemble
+
+
+def _load_one(folder: Path, config: dict[str, Any]) -> Matcher:
+    matcher_type = KINDS[config["kind"]]
+    settings = _settings(matcher_type, config.get("model"), folder / "config.json")
+    path = folder / "vocabulary.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is not a saved model: it has no vocabulary.json")
+    try:
+        vocabulary = Vocabulary.from_json(path.read_text(encoding="utf-8"))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{folder}: {error}") from None
+    # Weights come from the file: the random start that a constructor draws would only cost time.
+    with torch.device("meta"):
+        matcher = matcher_type(settings, vocabulary)
+    matcher.load_state_dict(_read_tensors(folder / "model.safetensors", matcher), assign=True)
+    for parameter in matcher.parameters():
+        parameter.requires_grad_(True)
+    return matcher
+
+
+def _settings(matcher_type: type[Matcher], fields: object, path: Path) -> MatcherConfig:
+    try:
+        return matcher_type.config_type.model_validate(fields)
+    except ValidationError as error:
+        problems = "; ".join(
+            f'"{".".join(["model", *map(str, problem["loc"])])}": {problem["msg"]} (found {problem["input"]!r})'
+            for problem in error.errors()
+        )
+        raise ConfigurationError(f"{path}: {problems}") from None
+
+
+def _read_tensors(path: Path, matcher: Matcher) -> dict[str, torch.Tensor]:
+    """The weights, after a look at the file's header: names and shapes must be the configuration's."""
+    if not path.is_file():
+        raise InputError(f"{path.parent} is not a saved model: it has no model.safetensors")
+    expected = {name: list(tensor.shape) for name, tensor in matcher.state_dict().items()}
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = set(file.keys())
+            if names != set(expected):
+                odd = sorted(names.symmetric_difference(expected))
+                where = "missing from" if odd[0] in expected else "unexpected in"
+                raise ConfigurationError(f'{path}: tensor "{odd[0]}" is {where} the file')
+            for name, shape in expected.items():
+                found = file.get_slice(name).get_shape()
+                if found != shape:
+                    raise ConfigurationError(
+                        f'{path}: tensor "{name}" has shape {found}, config.json and vocabulary.json make it {shape}'
+                    )
+            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        raise ConfigurationError(f"{path} is not a readable safetensors file: {error}") from None
+    for name, tensor in tensors.items():
+        if not tensor.dtype.is_floating_point:
+            raise ConfigurationError(f'{path}: tensor "{name}" is {tensor.dtype}, weights are floating point')
+    return tensors
