@@ -1,0 +1,77 @@
+"""The header of a feature store: which features it holds, in which version of the format."""
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+from smlstm.data.features import FeatureSpec
+from smlstm.errors import InputError
+
+_NAME = "smlstm-features"
+_VERSION = 1
+HEADER, RECORDS, JOURNAL, LOCK = "store.json", "records.f16", "journal.log", "writer.lock"
+_FILES = {HEADER, HEADER + ".part", RECORDS, JOURNAL, LOCK}
+
+
+def make_folder(path: Path) -> None:
+    """Create the folder of a store; a folder of other things is refused."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file: a feature store is a folder")
+    path.mkdir(parents=True, exist_ok=True)
+    if not (path / HEADER).exists():
+        others = sorted(entry.name for entry in path.iterdir() if entry.name not in _FILES)
+        if others:
+            raise InputError(f'{path} is no feature store and is not empty (it holds "{others[0]}")')
+        if (path / JOURNAL).exists():
+            raise InputError(f"{path} has a {JOURNAL} but no {HEADER}: it is not whole")
+
+
+def write_header(path: Path, spec: FeatureSpec) -> None:
+    """Write the header wholly or not at all."""
+    fields = spec.to_dict()
+    content = {"format": _NAME, "version": _VERSION, "spec": fields, "crc32": _spec_checksum(fields)}
+    part = path / (HEADER + ".part")
+    with part.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path / HEADER)
+    sync_folder(path)
+
+
+def read_header(path: Path) -> tuple[FeatureSpec, int]:
+    """Read the header: the spec, and the checksum from which the journal runs on."""
+    file = path / HEADER
+    if not file.is_file():
+        raise InputError(f"{path} is no feature store: it has no {HEADER}")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{file} is damaged: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != _NAME:
+        raise InputError(f'{file} does not say "format": "{_NAME}": is this a feature store?')
+    if content.get("version") != _VERSION:
+        raise InputError(
+            f"{file} is of version {content.get('version')!r}, this program reads {_VERSION}: "
+            "use the smlstm that wrote it, or extract again"
+        )
+    fields = content.get("spec")
+    if content.get("crc32") != _spec_checksum(fields):
+        raise InputError(f"{file} is damaged: its checksum does not fit")
+    return FeatureSpec.from_dict(fields), content["crc32"]
+
+
+def _spec_checksum(fields: Any) -> int:
+    return zlib.crc32(json.dumps(fields, sort_keys=True).encode("ascii"))
+
+
+def sync_folder(path: Path) -> None:
+    """Force a folder's entries to the disk; systems that cannot open a folder do not need it."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

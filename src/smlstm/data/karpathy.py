@@ -1,0 +1,66 @@
+"""Karpathy's splits: `dataset_flickr8k.json`, `dataset_flickr30k.json`, `dataset_coco.json`.
+
+Each image has `filename`, `filepath` (COCO only: its folder), `split` (`restval` is training data) and
+`sentences`, whose `raw` is the caption as written.
+"""
+
+from pathlib import Path
+
+from smlstm.data.files import image_folder, read_json
+from smlstm.data.records import Dataset, Record, split_name
+from smlstm.errors import InputError
+
+EXPECTED = "Karpathy's splits: dataset_flickr8k.json, dataset_flickr30k.json or dataset_coco.json"
+NAMES = ("dataset_flickr8k.json", "dataset_flickr30k.json", "dataset_coco.json")
+_FOLDERS = (
+    "Images",
+    "images",
+    "Flicker8k_Dataset",
+    "Flickr8k_Dataset",
+    "flickr30k-images",
+    "flickr30k_images",
+)
+
+
+def recognise(path: Path) -> bool:
+    """Whether a path is one of Karpathy's files, or a folder that has one."""
+    if path.is_file():
+        return path.suffix == ".json" and path.name.startswith("dataset_")
+    return any((path / name).exists() for name in NAMES)
+
+
+def read(path: Path, root: Path | None = None) -> Dataset:
+    """Read one of Karpathy's files; images are looked for beside it, or under `root`."""
+    file = path
+    if path.is_dir():
+        found = [path / name for name in NAMES if (path / name).exists()]
+        if len(found) != 1:
+            names = ", ".join(each.name for each in found) or "none"
+            raise InputError(
+                f"{path} must have one of {', '.join(NAMES)}; it has {names}: name the file itself"
+            )
+        file = found[0]
+    content = read_json(file)
+    if not isinstance(content, dict) or not isinstance(content.get("images"), list):
+        raise InputError(f'{file} has no "images" list: is this one of Karpathy\'s files?')
+    folder = image_folder(root or file.parent, _FOLDERS)
+    records: list[Record] = []
+    bare: list[str] = []
+    for number, image in enumerate(content["images"]):
+        try:
+            name, split = str(image["filename"]), split_name(str(image["split"]))
+            captions = tuple(str(sentence["raw"]).strip() for sentence in image["sentences"])
+            home = folder / str(image["filepath"]) if image.get("filepath") else folder
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{file}: image {number} needs filename, split and sentences[].raw: {error}"
+            ) from None
+        if captions:
+            records.append(Record(name, home / name, captions, split))
+        else:
+            bare.append(name)
+    notes = (
+        [f'{len(bare)} images have no caption and were left out, the first is "{bare[0]}"'] if bare else []
+    )
+    name = str(content.get("dataset") or file.stem.removeprefix("dataset_"))
+    return Dataset(name, root or file.parent, tuple(records), tuple(notes))

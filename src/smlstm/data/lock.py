@@ -1,0 +1,67 @@
+"""One writer at a time: a lock that the operating system gives back when its process dies."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from smlstm.errors import SmlstmError
+
+# The lock belongs to the process, so it cannot keep two writers of one process apart; this set does.
+_held: set[Path] = set()
+
+
+class WriterLock:
+    """A lock file with its writer's process number; the lock of a dead process is free again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        if self.path in _held:
+            self._refuse("this process")
+        file = self.path.open("a+b", buffering=0)
+        try:
+            _lock(file)
+        except OSError:
+            file.seek(0)
+            writer = file.read(32).decode("ascii", "replace").strip()
+            file.close()
+            self._refuse(f"process {writer}")
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n".encode("ascii"))
+        self._file = file
+        self._pid = os.getpid()
+        _held.add(self.path)
+
+    @property
+    def held(self) -> bool:
+        """Whether this very process holds the lock: a forked child does not."""
+        return self.path in _held and self._pid == os.getpid()
+
+    def _refuse(self, writer: str) -> None:
+        raise SmlstmError(f"{self.path.parent} is being written by {writer}: wait until it ends, or stop it")
+
+    def release(self) -> None:
+        """Give the lock back; a second call, or one in a forked child, does nothing."""
+        if self.held:
+            _held.discard(self.path)
+            with contextlib.suppress(OSError):
+                self._file.truncate(0)
+        self._file.close()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: Any) -> None:
+        # Beyond the process number, which others must be able to read.
+        file.seek(1 << 20)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        file.seek(0)
+
+else:
+    import fcntl
+
+    def _lock(file: Any) -> None:
+        # Not flock: a forked worker would inherit it and keep it after its parent was killed.
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

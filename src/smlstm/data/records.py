@@ -1,0 +1,111 @@
+"""What every dataset gives: records of an image, its captions and its split."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from smlstm.errors import InputError
+
+SPLITS = ("train", "dev", "test")
+_SYNONYMS = {
+    "train": "train",
+    "training": "train",
+    "restval": "train",
+    "dev": "dev",
+    "val": "dev",
+    "valid": "dev",
+    "validation": "dev",
+    "test": "test",
+    "testing": "test",
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One image: its key in the feature store, its file, its captions (any number), its split."""
+
+    key: str
+    path: Path
+    captions: tuple[str, ...]
+    split: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The records of one dataset, in a fixed order, and what was noticed while reading them."""
+
+    name: str
+    root: Path
+    records: tuple[Record, ...]
+    notes: tuple[str, ...] = ()
+    """Sentences on what was left out or looks wrong, such as captions of images in no split."""
+    precomputed: bool = field(default=False)
+    """Whether the images are rows of an array rather than files."""
+
+    def __post_init__(self) -> None:
+        if not self.records:
+            raise InputError(f"{self.root} looks like {self.name}, but has no image in any split")
+        twice = [key for key, count in Counter(record.key for record in self.records).items() if count > 1]
+        if twice:
+            raise InputError(f'{self.root}: {len(twice)} images are listed twice, the first is "{twice[0]}"')
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @cached_property
+    def splits(self) -> dict[str, int]:
+        """How many images each split has; only splits that have any, train first."""
+        counts = Counter(record.split for record in self.records)
+        return {name: counts[name] for name in SPLITS if counts[name]}
+
+    def split(self, name: str) -> tuple[Record, ...]:
+        """Records of one split; a split that has none is refused, naming those that are there."""
+        wanted = split_name(name)
+        if wanted not in self.splits:
+            raise InputError(f'{self.root} has no "{name}" split; it has {", ".join(self.splits)}')
+        return tuple(record for record in self.records if record.split == wanted)
+
+    @cached_property
+    def missing(self) -> tuple[Record, ...]:
+        """Records whose image file is not there."""
+        if self.precomputed:
+            return ()
+        present: dict[Path, set[str]] = {}
+        for folder in {record.path.parent for record in self.records}:
+            # One listing a folder instead of a question a file: much faster on network disks.
+            present[folder] = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        return tuple(record for record in self.records if record.path.name not in present[record.path.parent])
+
+
+def split_name(name: str) -> str:
+    """Translate the datasets' names of splits into train, dev and test."""
+    try:
+        return _SYNONYMS[name.strip().lower()]
+    except KeyError:
+        raise InputError(f'"{name}" is no split: use train, dev (or val) or test') from None
+
+
+def assemble(
+    captions: Mapping[str, list[str]], splits: Mapping[str, Iterable[str]], folder: Path
+) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+    """Join captions by image name with names by split: records, and notes on what did not fit."""
+    records: list[Record] = []
+    bare: list[str] = []
+    split_of: dict[str, str] = {}
+    for split, names in splits.items():
+        for name in names:
+            if split_of.setdefault(name, split) != split:
+                raise InputError(f'"{name}" is listed in both {split_of[name]} and {split}')
+            if name in captions:
+                records.append(Record(name, folder / name, tuple(captions[name]), split))
+            else:
+                bare.append(name)
+    unlisted = [name for name in captions if name not in split_of]
+    notes = []
+    if bare:
+        notes.append(f'{len(bare)} listed images have no caption and were left out, the first is "{bare[0]}"')
+    if unlisted:
+        notes.append(f'{len(unlisted)} images with captions are in no split, the first is "{unlisted[0]}"')
+    return tuple(records), tuple(notes)
