@@ -65,9 +65,7 @@ def read(root: Path, scheme: str | None = None) -> Dataset:
 def _caption_files(root: Path) -> list[Path]:
     """Find caption files, those of 2017 only if both years are there: they share their photos."""
     folder = root / "annotations" if (root / "annotations").is_dir() else root
-    years = [
-        [folder / f"captions_{part}.json" for part in _PARTS if part.endswith(y)] for y in ("2017", "2014")
-    ]
+    years = [[folder / f"captions_{part}.json" for part in _PARTS if part.endswith(y)] for y in ("2017", "2014")]
     found = [[file for file in year if file.exists()] for year in years]
     return found[0] or found[1]
 
@@ -95,14 +93,8 @@ def _read_captions(file: Path, images: Path, split: str, notes: list[str]) -> li
         ) from None
     bare = [name for number, name in names if not captions[number]]
     if bare:
-        notes.append(
-            f'{len(bare)} images of {file.name} have no caption and were left out, the first is "{bare[0]}"'
-        )
-    return [
-        Record(name, images / name, tuple(captions[number]), split)
-        for number, name in names
-        if captions[number]
-    ]
+        notes.append(f'{len(bare)} images of {file.name} have no caption and were left out, the first is "{bare[0]}"')
+    return [Record(name, images / name, tuple(captions[number]), split) for number, name in names if captions[number]]
 
 
 def _by_lists(root: Path, folder: Path, records: dict[str, Record], notes: list[str]) -> Dataset:
@@ -124,7 +116,5 @@ def _by_lists(root: Path, folder: Path, records: dict[str, Record], notes: list[
     if not lists:
         raise InputError(f"{root} has none of Kiros' lists coco_train.txt, coco_dev.txt, coco_test.txt")
     if absent:
-        notes.append(
-            f'{len(absent)} listed images have no caption and were left out, the first is "{absent[0]}"'
-        )
+        notes.append(f'{len(absent)} listed images have no caption and were left out, the first is "{absent[0]}"')
     return Dataset("coco", root, tuple(chosen), tuple(notes))

@@ -36,9 +36,7 @@ def read(path: Path, root: Path | None = None) -> Dataset:
         found = [path / name for name in NAMES if (path / name).exists()]
         if len(found) != 1:
             names = ", ".join(each.name for each in found) or "none"
-            raise InputError(
-                f"{path} must have one of {', '.join(NAMES)}; it has {names}: name the file itself"
-            )
+            raise InputError(f"{path} must have one of {', '.join(NAMES)}; it has {names}: name the file itself")
         file = found[0]
     content = read_json(file)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
@@ -52,15 +50,11 @@ def read(path: Path, root: Path | None = None) -> Dataset:
             captions = tuple(str(sentence["raw"]).strip() for sentence in image["sentences"])
             home = folder / str(image["filepath"]) if image.get("filepath") else folder
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{file}: image {number} needs filename, split and sentences[].raw: {error}"
-            ) from None
+            raise InputError(f"{file}: image {number} needs filename, split and sentences[].raw: {error}") from None
         if captions:
             records.append(Record(name, home / name, captions, split))
         else:
             bare.append(name)
-    notes = (
-        [f'{len(bare)} images have no caption and were left out, the first is "{bare[0]}"'] if bare else []
-    )
+    notes = [f'{len(bare)} images have no caption and were left out, the first is "{bare[0]}"'] if bare else []
     name = str(content.get("dataset") or file.stem.removeprefix("dataset_"))
     return Dataset(name, root or file.parent, tuple(records), tuple(notes))

@@ -272,9 +272,7 @@ class FeatureStore:
                 self._file.seek(row * self._record)
                 count = sum(self._file.readinto(buffer) for buffer in buffers)
         if count != self._record:
-            raise InputError(
-                f"{self.path / RECORDS} is cut short: row {row} has {count} of {self._record} bytes"
-            )
+            raise InputError(f"{self.path / RECORDS} is cut short: row {row} has {count} of {self._record} bytes")
 
 
 @contextmanager
@@ -282,6 +280,4 @@ def _as_sentence(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SmlstmError(
-            f"{path} cannot be written: {error.strerror}; nothing of this batch was stored"
-        ) from error
+        raise SmlstmError(f"{path} cannot be written: {error.strerror}; nothing of this batch was stored") from error

@@ -15,9 +15,7 @@ def read_token_file(path: Path) -> dict[str, list[str]]:
         image, tab, caption = line.partition("\t")
         name, hash_sign, _ = image.rpartition("#")
         if not (tab and hash_sign and name):
-            raise InputError(
-                f'{path}, line {number}: expected "image.jpg#0<TAB>caption", found {line[:80]!r}'
-            )
+            raise InputError(f'{path}, line {number}: expected "image.jpg#0<TAB>caption", found {line[:80]!r}')
         captions.setdefault(name.strip(), []).append(caption.strip())
     if not captions:
         raise InputError(f"{path} has no captions")
