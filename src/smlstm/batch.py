@@ -49,9 +49,7 @@ def _map_value(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 def join(batches: Sequence[BatchType]) -> BatchType:
     """Put batches of one kind behind each other; word dimensions of different length are padded with zeros."""
     first = batches[0]
-    joined = {
-        field.name: _join_values([getattr(batch, field.name) for batch in batches]) for field in fields(first)
-    }
+    joined = {field.name: _join_values([getattr(batch, field.name) for batch in batches]) for field in fields(first)}
     return replace(first, **joined)
 
 

@@ -60,8 +60,7 @@ class Matcher(nn.Module, ABC):
         empty = [position for position, row in enumerate(rows) if not row]
         if empty:
             raise InputError(
-                f"sentence {empty[0]} has no words: {sentences[empty[0]]!r}; "
-                "give each sentence at least one word"
+                f"sentence {empty[0]} has no words: {sentences[empty[0]]!r}; give each sentence at least one word"
             )
         longest = max((len(row) for row in rows), default=1)
         ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], dtype=torch.long)
@@ -72,7 +71,9 @@ class Matcher(nn.Module, ABC):
     def encode_images(self, features: ImageFeatures) -> Batch:
         """Everything about M images that does not depend on a sentence."""
         self._check_features(features)
-        return self._encode_images(features)
+        weight = next(self.parameters())  # features are stored in half precision, often on another device
+        regions, context = (tensor.to(weight.device, weight.dtype) for tensor in (features.regions, features.context))
+        return self._encode_images(ImageFeatures(regions, context))
 
     def encode_sentences(self, sentences: Sequence[str] | Tokens) -> Batch:
         """Everything about N sentences that does not depend on an image."""
@@ -108,7 +109,7 @@ class Matcher(nn.Module, ABC):
                     f"features have {name} {tensor.shape[-1]}, this model was made for {width}: "
                     "were they extracted with another backbone?"
                 )
-            finite = torch.isfinite(tensor.flatten(1).sum(1))
+            finite = torch.isfinite(tensor.flatten(1).sum(1, dtype=torch.float32))
             if not finite.all():
                 bad = int((~finite).nonzero()[0, 0])
                 raise InputError(f"features of image {bad} are not finite numbers: extract them again")

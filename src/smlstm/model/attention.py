@@ -82,9 +82,9 @@ class ContextModulatedAttention(nn.Module):
 
     def _hidden_term(self, hidden: Tensor | None, keys: Tensor) -> Tensor:
         if hidden is None:  # h_0 W_h = 0: what remains is the same for all pairs, so one row is enough
-            bias = self.hidden.bias
-            term = keys.new_zeros(keys.shape[-1]) if bias is None else bias
-            term = term.expand(len(keys), 1, -1)
+            bias: Tensor | None = self.hidden.bias
+            row = keys.new_zeros(keys.shape[-1]) if bias is None else bias
+            term = row.expand(len(keys), 1, -1)
         else:
             term = self.hidden(hidden)
         return torch.sigmoid(term) if self.modulation == "separate" else term

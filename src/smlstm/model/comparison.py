@@ -42,12 +42,9 @@ class Comparison(nn.Module):
 
     def forward(self, image: Tensor, sentence: Tensor) -> Tensor:
         """Compare projected instances, broadcasting over pairs; M, N or 1, S and M or 1, N, S -> M, N, S."""
-        if self.form == "additive":
-            similarity = torch.sigmoid(image + sentence)
-        else:
-            similarity = torch.tanh(image * sentence)
-        dropped: Tensor = self.dropout(similarity)
-        return dropped
+        additive = self.form == "additive"
+        similarity: Tensor = torch.sigmoid(image + sentence) if additive else torch.tanh(image * sentence)
+        return self.dropout(similarity) if self.training else similarity
 
 
 def attended(saliency: Tensor, candidates: Tensor) -> Tensor:

@@ -29,7 +29,8 @@ class SMLSTMConfig(MatcherConfig):
     """An sm-LSTM: its variant, its readings of the paper, its sizes."""
 
     variant: Literal["mean", "att", "ctx", "full"] = Field(
-        default="full", description="what stands in for the attended instances, and whether attention has context"
+        default="full",
+        description="what stands in for the attended instances, and whether attention has context",
     )
     modulation: Literal["separate", "joint", "gated"] = Field(
         default="joint", description="how context enters attention; `separate` is the print, and degenerate"
@@ -49,9 +50,7 @@ class SMLSTMConfig(MatcherConfig):
     similarity_width: Positive = Field(description="width of s_t, open in the paper")
     hidden_width: Positive = Field(description="H, width of the aggregating LSTM")
     steps: Positive = Field(default=3, description="T")
-    dropout: Share = Field(
-        default=0.0, description="on word vectors and on s_t, in training; the paper names none"
-    )
+    dropout: Share = Field(default=0.0, description="on word vectors and on s_t, in training; the paper names none")
 
     @model_validator(mode="after")
     def _word_width_is_even(self) -> "SMLSTMConfig":
@@ -138,9 +137,7 @@ def compact(region_width: int = 1280, context_width: int = 1280, regions: int = 
             hidden_width=256,
             steps=3,
         ),
-        baseline=MNLMConfig(
-            region_width=region_width, context_width=context_width, max_words=30, sentence_width=512
-        ),
+        baseline=MNLMConfig(region_width=region_width, context_width=context_width, max_words=30, sentence_width=512),
         objective=ObjectiveConfig(margin=0.2, negatives=100, regulariser=1.0),
         regions=regions,
     )

@@ -18,8 +18,7 @@ def scale_features(features: ImageFeatures, scale: FeatureScale) -> ImageFeature
     """Bring an image's regions and context to a common size, image by image."""
     if scale == "none":
         return features
-    regions = features.regions.float()
-    context = features.context.float()
+    regions, context = features.regions, features.context
     region_rms = regions.square().mean(dim=(1, 2), keepdim=True).sqrt()  # M, 1, 1
     context_rms = context.square().mean(dim=1, keepdim=True).sqrt()  # M, 1
     return ImageFeatures(regions / (region_rms + _SMALLEST), context / (context_rms + _SMALLEST))

@@ -47,9 +47,7 @@ def ranking_loss(
     return total.mean()
 
 
-def _mismatched(
-    cost: Tensor, mismatched: Tensor, config: ObjectiveConfig, generator: torch.Generator | None
-) -> Tensor:
+def _mismatched(cost: Tensor, mismatched: Tensor, config: ObjectiveConfig, generator: torch.Generator | None) -> Tensor:
     """Add up the costs of (chosen) mismatched pairs; P, K -> P."""
     if config.negatives is not None and config.negatives < cost.shape[1]:
         mismatched = draw(mismatched, config.negatives, generator)

@@ -33,7 +33,7 @@ class SentenceContext(nn.Module):
 
     def forward(self, vectors: Tensor, tokens: Tokens) -> Tensor:
         """Word vectors (N, J, embedding) to contexts (N, E)."""
-        states, _ = self.lstm(vectors)  # N, J, E; a state knows nothing of the padding behind it
+        states: Tensor = self.lstm(vectors)[0]  # N, J, E; a state knows nothing of the padding behind it
         last = (tokens.lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
         return states.gather(1, last).squeeze(1)
 

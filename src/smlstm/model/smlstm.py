@@ -172,9 +172,7 @@ class SMLSTM(Matcher):
         return steps
 
 
-def _saliency(
-    attention: ContextModulatedAttention | None, side: EncodedSide, hidden: Tensor | None
-) -> Tensor:
+def _saliency(attention: ContextModulatedAttention | None, side: EncodedSide, hidden: Tensor | None) -> Tensor:
     """Where one side is looked at; B, n or 1, C. Without attention: everywhere alike."""
     if attention is None:
         return saliency(side.candidates.new_zeros(len(side), 1, side.candidates.shape[1]), side.mask)

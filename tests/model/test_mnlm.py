@@ -1,0 +1,76 @@
+import pytest
+import torch
+
+from smlstm.errors import InputError
+from smlstm.model import MNLM, MNLMConfig
+from smlstm.model.mnlm import initialise_from_mnlm
+from smlstm.text import Vocabulary
+from tests.model import literal
+from tests.model.conftest import SENTENCES, random_features
+
+
+def mnlm(vocabulary, **changes) -> MNLM:
+    torch.manual_seed(3)
+    sizes = dict(region_width=6, context_width=7, embedding_width=5, sentence_width=9)
+    return MNLM(MNLMConfig(**{**sizes, **changes}), vocabulary).double().eval()
+
+
+def test_scores_are_those_of_the_equation(vocabulary):
+    model, features = mnlm(vocabulary), random_features()
+    scores = model.score(model.encode_images(features), model.encode_sentences(SENTENCES))
+    weights = literal.weights_of(model)
+    for i in range(4):
+        for k, sentence in enumerate(SENTENCES):
+            expected = literal.mnlm(model.config, weights, features.context[i].numpy(), vocabulary.encode(sentence).ids)
+            assert scores[i, k].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_attention_no_maps(vocabulary):
+    model = mnlm(vocabulary)
+    images, sentences = model.encode_images(random_features()), model.encode_sentences(SENTENCES)
+    with pytest.raises(InputError, match="mnlm matcher has no attention"):
+        model.attend(images, sentences, torch.tensor([[0, 0]]))
+
+
+def test_smlstm_starts_from_a_trained_mnlm(make, vocabulary):
+    baseline, model = mnlm(vocabulary), make()
+    assert initialise_from_mnlm(model, baseline) == ["word vectors", "sentence LSTM"]
+    tokens = model.tokens(SENTENCES)
+    ours = model.sentence_context(model.embedding(tokens.ids), tokens)
+    theirs = baseline.sentence_context(baseline.embedding(tokens.ids), tokens)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_shared_projections(make, vocabulary):
+    """`ctx` of the joint space's width compares exactly the vectors whose cosine is MNLM's score."""
+    baseline = mnlm(vocabulary)
+    model = make(variant="ctx", similarity_width=9)
+    assert initialise_from_mnlm(model, baseline) == [
+        "word vectors",
+        "sentence LSTM",
+        "image projection",
+        "sentence projection",
+    ]
+    images, sentences = model.encode_images(random_features()), model.encode_sentences(SENTENCES)
+    cosine = torch.nn.functional.cosine_similarity(images.candidates, sentences.candidates.squeeze(1)[None], dim=-1)
+    expected = baseline.score(baseline.encode_images(random_features()), baseline.encode_sentences(SENTENCES))
+    torch.testing.assert_close(cosine, expected)
+
+
+def test_regions_of_the_contexts_width_share_its_projection(make, vocabulary):
+    baseline = mnlm(vocabulary, region_width=7)
+    model = make(region_width=7, similarity_width=9)
+    assert "image projection" in initialise_from_mnlm(model, baseline)
+    torch.testing.assert_close(model.comparison.image.weight, baseline.image.weight)
+
+
+def test_word_vectors_are_matched_by_word(make):
+    baseline = mnlm(Vocabulary(("beach", "dog", "zebra")))
+    model = make()
+    before = model.embedding.weight.detach().clone()
+    initialise_from_mnlm(model, baseline)
+    row = model.vocabulary.row
+    torch.testing.assert_close(model.embedding.weight[row("dog")], baseline.embedding.weight[3])
+    torch.testing.assert_close(model.embedding.weight[row("beach")], baseline.embedding.weight[2])
+    torch.testing.assert_close(model.embedding.weight[row("men")], before[row("men")])
+    assert (model.embedding.weight[0] == 0).all()
