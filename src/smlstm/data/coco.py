@@ -7,11 +7,12 @@ Schemes: `official` (train2017/train2014 is train, val is dev), `karpathy` (`dat
 annotations) and `kiros` (lists of image names: `coco_train.txt` or `train.txt`, with dev and test likewise).
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from smlstm.data import karpathy
-from smlstm.data.files import first_existing, read_json, read_names
+from smlstm.data.files import first_existing, read_json, read_split_lists
 from smlstm.data.records import Dataset, Record
 from smlstm.errors import InputError
 
@@ -35,14 +36,11 @@ def recognise(path: Path) -> bool:
 
 def read(root: Path, scheme: str | None = None) -> Dataset:
     """Read a COCO folder; without a scheme, its own parts decide (train is train, val is dev)."""
-    scheme = scheme or "official"
-    if scheme not in SCHEMES:
-        raise InputError(f'COCO has no split scheme "{scheme}"; it has {", ".join(SCHEMES)}')
     if scheme == "karpathy":
         listing = first_existing(root, _KARPATHY)
         if listing is None:
             raise InputError(f"{root} has no {_KARPATHY[0]}, which holds Karpathy's splits")
-        return karpathy.read(listing, root)
+        return karpathy.read(listing, root=root)
     files = [root] if root.is_file() else _caption_files(root)
     if not files:
         raise InputError(f"{root} has no annotations/captions_*.json; expected {EXPECTED}")
@@ -98,23 +96,20 @@ def _read_captions(file: Path, images: Path, split: str, notes: list[str]) -> li
 
 
 def _by_lists(root: Path, folder: Path, records: dict[str, Record], notes: list[str]) -> Dataset:
+    lists = read_split_lists(folder, ("coco_", "")) or read_split_lists(folder / "annotations", ("coco_", ""))
+    if not lists:
+        raise InputError(f"{root} has none of Kiros' lists coco_train.txt, coco_dev.txt, coco_test.txt")
     chosen: list[Record] = []
-    lists: list[str] = []
     absent: list[str] = []
-    for split in ("train", "dev", "test"):
-        names = [f"{start}{split}{end}" for start in ("coco_", "") for end in (".txt", "Images.txt")]
-        file = first_existing(folder, names) or first_existing(folder / "annotations", names)
-        if file is None:
-            continue
-        lists.append(file.name)
-        for name in read_names(file):
-            found = records.get(name) or records.get(Path(name).name)
+    for split, names in lists.items():
+        for name in names:
+            # Lists of 2014 names fit the 2017 layout too: the number at the end is the same photo's.
+            short = Path(name).name.rpartition("_")[2]
+            found = records.get(Path(name).name) or records.get(short) or records.get(f"{short:0>12}.jpg")
             if found is None:
                 absent.append(name)
             else:
-                chosen.append(Record(found.key, found.path, found.captions, split))
-    if not lists:
-        raise InputError(f"{root} has none of Kiros' lists coco_train.txt, coco_dev.txt, coco_test.txt")
+                chosen.append(replace(found, split=split))
     if absent:
         notes.append(f'{len(absent)} listed images have no caption and were left out, the first is "{absent[0]}"')
     return Dataset("coco", root, tuple(chosen), tuple(notes))

@@ -43,3 +43,14 @@ def first_existing(folder: Path, names: Iterable[str]) -> Path | None:
 def image_folder(root: Path, names: Iterable[str]) -> Path:
     """Find the folder of images by its usual names; the root itself if there is none of them."""
     return next((root / name for name in names if (root / name).is_dir()), root)
+
+
+def read_split_lists(folder: Path, starts: Iterable[str]) -> dict[str, list[str]]:
+    """Read lists of image names by split, such as train.txt or flickr30k_devImages.txt, that a folder has."""
+    lists: dict[str, list[str]] = {}
+    for split, words in (("train", ("train",)), ("dev", ("dev", "val")), ("test", ("test",))):
+        names = [f"{start}{word}{end}" for start in starts for word in words for end in (".txt", "Images.txt")]
+        file = first_existing(folder, names)
+        if file is not None:
+            lists[split] = read_names(file)
+    return lists

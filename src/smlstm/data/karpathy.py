@@ -11,6 +11,7 @@ from smlstm.data.records import Dataset, Record, split_name
 from smlstm.errors import InputError
 
 EXPECTED = "Karpathy's splits: dataset_flickr8k.json, dataset_flickr30k.json or dataset_coco.json"
+SCHEMES = ("karpathy",)
 NAMES = ("dataset_flickr8k.json", "dataset_flickr30k.json", "dataset_coco.json")
 _FOLDERS = (
     "Images",
@@ -29,7 +30,7 @@ def recognise(path: Path) -> bool:
     return any((path / name).exists() for name in NAMES)
 
 
-def read(path: Path, root: Path | None = None) -> Dataset:
+def read(path: Path, scheme: str | None = None, *, root: Path | None = None) -> Dataset:
     """Read one of Karpathy's files; images are looked for beside it, or under `root`."""
     file = path
     if path.is_dir():
@@ -41,20 +42,37 @@ def read(path: Path, root: Path | None = None) -> Dataset:
     content = read_json(file)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise InputError(f'{file} has no "images" list: is this one of Karpathy\'s files?')
-    folder = image_folder(root or file.parent, _FOLDERS)
+    photos = _Photos(image_folder(root or file.parent, _FOLDERS))
     records: list[Record] = []
     bare: list[str] = []
     for number, image in enumerate(content["images"]):
         try:
             name, split = str(image["filename"]), split_name(str(image["split"]))
             captions = tuple(str(sentence["raw"]).strip() for sentence in image["sentences"])
-            home = folder / str(image["filepath"]) if image.get("filepath") else folder
+            photo = photos.find(name, str(image.get("filepath") or ""))
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{file}: image {number} needs filename, split and sentences[].raw: {error}") from None
         if captions:
-            records.append(Record(name, home / name, captions, split))
+            records.append(Record(photo.name, photo, captions, split))
         else:
             bare.append(name)
     notes = [f'{len(bare)} images have no caption and were left out, the first is "{bare[0]}"'] if bare else []
     name = str(content.get("dataset") or file.stem.removeprefix("dataset_"))
     return Dataset(name, root or file.parent, tuple(records), tuple(notes))
+
+
+class _Photos:
+    """Where the photos are: in the folder of COCO 2014 that the file names, or in those of the 2017 layout."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        years = [home / part for home in (folder, folder.parent) for part in ("train2017", "val2017")]
+        self._later = [{entry.name: entry for entry in year.iterdir()} for year in years if year.is_dir()]
+
+    def find(self, name: str, part: str) -> Path:
+        """Find a photo; if it is nowhere, where it should have been."""
+        expected = self._folder / part / name
+        if part and self._later and not expected.parent.is_dir():
+            number = name.rpartition("_")[2]
+            return next((year[number] for year in self._later if number in year), expected)
+        return expected

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -41,8 +41,6 @@ class Dataset:
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
     """Sentences on what was left out or looks wrong, such as captions of images in no split."""
-    precomputed: bool = field(default=False)
-    """Whether the images are rows of an array rather than files."""
 
     def __post_init__(self) -> None:
         if not self.records:
@@ -70,8 +68,6 @@ class Dataset:
     @cached_property
     def missing(self) -> tuple[Record, ...]:
         """Records whose image file is not there."""
-        if self.precomputed:
-            return ()
         present: dict[Path, set[str]] = {}
         for folder in {record.path.parent for record in self.records}:
             # One listing a folder instead of a question a file: much faster on network disks.

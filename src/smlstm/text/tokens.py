@@ -7,12 +7,11 @@ punctuation separates and is dropped.
 
 import re
 import unicodedata
+from functools import cache
 
-_APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'"})
-# Marks (accents that NFKC could not compose, Indic vowel signs) are not \w in Python's re, so letters are
-# matched as "anything that is neither separator nor punctuation" through \w plus the combining ranges.
-_LETTER = r"[^\W\d_][\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e\u200c\u200d]*"
-_WORD = re.compile(rf"(?:{_LETTER})+(?:'(?:{_LETTER})+)*|\d+")
+# Three characters that people type for an apostrophe, and three invisible ones that split no word.
+_CLEANED = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'", "\u00ad": None, "\u2060": None, "\ufeff": None})
+_ASCII_WORD = re.compile(r"[a-z]+(?:'[a-z]+)*|[0-9]+")
 
 
 def tokenise(sentence: str) -> list[str]:
@@ -21,5 +20,27 @@ def tokenise(sentence: str) -> list[str]:
     >>> tokenise("Two dogs don't run, 3 DO!")
     ['two', 'dogs', "don't", 'run', '3', 'do']
     """
-    text = unicodedata.normalize("NFKC", sentence).translate(_APOSTROPHES).lower()
-    return _WORD.findall(text)
+    if sentence.isascii():
+        return _ASCII_WORD.findall(sentence.lower())
+    lowered = unicodedata.normalize("NFKC", sentence).translate(_CLEANED).lower()
+    # Lower case may undo the normal form; a word must have one spelling.
+    return _unicode_word().findall(unicodedata.normalize("NFKC", lowered).translate(_CLEANED))
+
+
+@cache
+def _unicode_word() -> re.Pattern[str]:
+    """Build the pattern of a word in any script, on first need: it takes a moment.
+
+    Marks (accents that NFKC could not compose, vowel signs of Indic, Arabic or Hebrew) are not \\w in Python's re:
+    without them such words would fall to pieces. Joiners (U+200C, U+200D) count only inside a word.
+    """
+    marks = [
+        code
+        for code in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0))
+        if unicodedata.category(chr(code)) in ("Mn", "Mc", "Me")
+    ]
+    starts = [code for code in marks if unicodedata.category(chr(code - 1)) not in ("Mn", "Mc", "Me")]
+    ends = [code for code in marks if unicodedata.category(chr(code + 1)) not in ("Mn", "Mc", "Me")]
+    ranges = "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+    letter = rf"[^\W\d_](?:[{ranges}]|[\u200c\u200d](?=[^\W\d_]))*"
+    return re.compile(rf"(?:{letter})+(?:'(?:{letter})+)*|\d+")

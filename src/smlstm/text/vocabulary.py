@@ -91,7 +91,7 @@ class Vocabulary:
         """Read the text of a `vocabulary.json`; a file that does not fit is refused by the field's name."""
         try:
             content: Any = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"vocabulary.json is not JSON: {error}") from None
         if not isinstance(content, dict) or content.get("format") != 1:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__

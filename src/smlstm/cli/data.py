@@ -1,0 +1,79 @@
+"""`smlstm data check`: is this dataset what it should be?"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlstm.cli import app
+from smlstm.data import FeatureStore, open_dataset
+from smlstm.data.header import HEADER
+from smlstm.data.summary import Summary, summarise
+
+data = typer.Typer(help="Look at datasets and feature stores.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
+
+@data.callback()
+def _data() -> None:
+    """Look at datasets and feature stores."""
+
+
+@data.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="Folder or file of a dataset, or a feature store.")],
+    split_scheme: Annotated[
+        str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
+    """Print what a dataset holds: counts, splits, missing images, captions an image, sample rows.
+
+    A feature store is read once from end to end and compared with its checksums.
+    """
+    if (path / HEADER).exists():
+        _check_store(path, as_json)
+        return
+    summary = summarise(open_dataset(path, split_scheme))
+    typer.echo(json.dumps(summary.to_dict(), indent=2) if as_json else _as_text(summary))
+
+
+def _check_store(path: Path, as_json: bool) -> None:
+    with FeatureStore.open(path) as store:
+        store.verify()
+        fields = {
+            "images": len(store),
+            "bytes_per_image": store.record_bytes,
+            "bytes": store.record_bytes * len(store),
+            **store.spec.to_dict(),
+        }
+    if as_json:
+        typer.echo(json.dumps({"name": "feature store", "root": str(path), **fields}, indent=2))
+        return
+    typer.echo(f"feature store in {path}: whole, every checksum fits")
+    for name, value in fields.items():
+        typer.echo(f"  {name:<16} {value}")
+
+
+def _as_text(summary: Summary) -> str:
+    lines = [
+        f"{summary.name} in {summary.root}",
+        f"  {'split':<8}{'images':>9}{'captions':>10}",
+        *(f"  {name:<8}{part['images']:>9}{part['captions']:>10}" for name, part in summary.splits.items()),
+        f"  {'all':<8}{summary.images:>9}{summary.captions:>10}",
+        _captions_line(summary),
+        f"missing images: {summary.missing}" + (", the first:" if summary.missing else ""),
+        *(f"  {name}" for name in summary.missing_first),
+        *(f"note: {note}" for note in summary.notes),
+        "sample rows:",
+        *(f"  {sample['key']}  {sample['split']}  {sample['caption']}" for sample in summary.samples),
+    ]
+    return "\n".join(lines)
+
+
+def _captions_line(summary: Summary) -> str:
+    numbers = summary.captions_per_image
+    mean = summary.captions / summary.images
+    spread = ", ".join(f"{images} with {number}" for number, images in numbers.items())
+    return f"captions an image: {min(numbers)} to {max(numbers)}, mean {mean:.2f} ({spread})"
