@@ -1,0 +1,99 @@
+"""What a backbone is: a frozen network from square photos to regions and a context, and how it was prepared."""
+
+import hashlib
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from smlstm.errors import ConfigurationError
+
+
+class FeatureNetwork(nn.Module):
+    """A network that takes pixels as they come, uint8 B x S x S x 3, and normalises them itself.
+
+    Bytes are a quarter of the memory traffic of floats, and a runtime that compiles the network folds the
+    normalisation into it.
+    """
+
+    mean: tuple[float, float, float]
+    deviation: tuple[float, float, float]
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Map uint8 B x S x S x 3 to regions B x I x F and context B x D."""
+        x = pixels.permute(0, 3, 1, 2).to(torch.float32)  # B, 3, S, S
+        mean = torch.tensor(self.mean).view(1, 3, 1, 1)
+        deviation = torch.tensor(self.deviation).view(1, 3, 1, 1)
+        return self.features((x - mean) / deviation)
+
+    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Map normalised B x 3 x S x S to regions B x I x F and context B x D."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Backbone:
+    """A frozen CNN: I regions of width F and a context of width D from every photo."""
+
+    name: str
+    input_size: int
+    regions: int
+    region_width: int
+    context_width: int
+    weights_sha256: str
+    network: FeatureNetwork
+
+    def __post_init__(self) -> None:
+        self.network.eval().requires_grad_(False)
+
+    @property
+    def preprocessing(self) -> str:
+        """All that is done to a photo before the first layer; features made otherwise do not mix."""
+        mean = ", ".join(f"{value:g}" for value in self.network.mean)
+        deviation = ", ".join(f"{value:g}" for value in self.network.deviation)
+        return f"squash {self.input_size}x{self.input_size} bicubic; RGB 0..255 - ({mean}) / ({deviation})"
+
+    def preprocess(self, photo: Image.Image) -> NDArray[np.uint8]:
+        """Squash an RGB photo to the input square: S x S x 3 bytes."""
+        size = (self.input_size, self.input_size)
+        if photo.size != size:
+            photo = photo.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
+        return np.asarray(photo)
+
+    def run(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Run a batch B x S x S x 3 in torch: regions B x I x F, context B x D. See `runtime` for faster ways."""
+        with torch.inference_mode():
+            regions, context = self.network(torch.from_numpy(pixels))
+        return regions.numpy(), context.numpy()
+
+
+def sha256_of(path: Path) -> str:
+    """Hash a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(2**20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read tensors by name from a .pth or .safetensors file; code inside the file is never run."""
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no weights file {path}") from None
+    except (OSError, RuntimeError, ValueError, EOFError, SafetensorError, pickle.UnpicklingError) as error:
+        raise ConfigurationError(f"{path} is not a readable weights file: {error}") from None
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ConfigurationError(f"{path} does not hold tensors by name: is it a state dict?")
+    return {str(name): value for name, value in state.items()}

@@ -1,0 +1,99 @@
+"""Which image format a file holds, told by its first bytes; its name has no say."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import BinaryIO
+
+from PIL import (
+    AvifImagePlugin,
+    BmpImagePlugin,
+    GifImagePlugin,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+)
+from PIL.ImageFile import ImageFile
+
+from smlstm.errors import MissingDependencyError
+
+SNIFFED_BYTES = 64
+
+_MAGIC = (
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (b"GIF87a", "GIF"),
+    (b"GIF89a", "GIF"),
+    (b"BM", "BMP"),
+    # Cameras' own formats; those that are TIFF inside are told apart once the TIFF header is read.
+    (b"FUJIFILMCCD-RAW", "RAW"),
+    (b"IIRO", "RAW"),
+    (b"IIRS", "RAW"),
+    (b"IIU\x00", "RAW"),
+    (b"FOVb", "RAW"),
+    (b"\x00MRM", "RAW"),
+    (b"II*\x00", "TIFF"),
+    (b"MM\x00*", "TIFF"),
+    (b"II+\x00", "TIFF"),
+    (b"MM\x00+", "TIFF"),
+)
+_HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
+_DNG_VERSION = 50706
+_SUBFILE_TYPE = 254
+
+
+def sniff(head: bytes) -> str | None:
+    """Name the format of a file that begins with `head`, or None if it is not one we read."""
+    for magic, name in _MAGIC:
+        if head.startswith(magic):
+            return "RAW" if name == "TIFF" and head[8:10] == b"CR" else name
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "WEBP"
+    if head[4:8] == b"ftyp":
+        brands = {head[at : at + 4] for at in range(8, len(head), 4)}
+        if brands & {b"avif", b"avis"}:
+            return "AVIF"
+        if b"crx " in brands:
+            return "RAW"
+        if brands & _HEIC_BRANDS:
+            return "HEIC"
+    return None
+
+
+def open_format(name: str, file: BinaryIO) -> ImageFile:
+    """Read a header with the one reader of that format.
+
+    Not `PIL.Image.open`: that would try every format Pillow knows, would warn by a process-wide limit, and
+    would need a process-wide registration for HEIC. The file has no name here, so Pillow does not map it into
+    memory, where a file cut short by another program would end this process.
+    """
+    return _READERS[name](file)
+
+
+def _open_heic(file: BinaryIO) -> ImageFile:
+    try:
+        plugin = import_module("pillow_heif.as_plugin")
+    except ImportError:
+        raise MissingDependencyError("HEIC photos need an extra: pip install 'smlstm[heic]'") from None
+    image: ImageFile = plugin.HeifImageFile(file)
+    return image
+
+
+_READERS: dict[str, Callable[[BinaryIO], ImageFile]] = {
+    "JPEG": JpegImagePlugin.jpeg_factory,
+    "PNG": PngImagePlugin.PngImageFile,
+    "WEBP": WebPImagePlugin.WebPImageFile,
+    "AVIF": AvifImagePlugin.AvifImageFile,
+    "GIF": GifImagePlugin.GifImageFile,
+    "BMP": BmpImagePlugin.BmpImageFile,
+    "TIFF": TiffImagePlugin.TiffImageFile,
+    "HEIC": _open_heic,
+}
+
+
+def is_camera_raw(image: ImageFile) -> bool:
+    """Tell whether a TIFF is a camera's raw file, of which the TIFF reader sees the thumbnail only."""
+    if not isinstance(image, TiffImagePlugin.TiffImageFile):
+        return False
+    tags = image.tag_v2
+    return _DNG_VERSION in tags or bool(int(tags.get(_SUBFILE_TYPE, 0)) & 1)
