@@ -28,6 +28,12 @@ class Words(Batch):
     mask: Tensor  # N, J: True on real words
 
 
+def inner_products(words: Tensor, regions: Tensor) -> Tensor:
+    """Every word of n sentences (n, J, E) with every region of m images (m, I, E); m, n, J, I."""
+    flat = words.flatten(0, 1) @ regions.flatten(0, 1).T  # nJ, mI
+    return flat.view(*words.shape[:2], *regions.shape[:2]).movedim(2, 0)
+
+
 def word_saliency(image: Tensor, scores: Tensor, mask: Tensor) -> Saliency:
     """Steps of P pairs from a map (P, J, I) and a running score (P, J) for each word.
 

@@ -25,7 +25,7 @@ from smlstm.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scale_features
 from smlstm.model.sentence import WordEmbedding, reverse_words
-from smlstm.rivals.alignment import Regions, Words, word_saliency
+from smlstm.rivals.alignment import Regions, Words, inner_products, word_saliency
 from smlstm.rivals.config import RivalConfig
 from smlstm.rivals.slices import score_slices
 from smlstm.text import Vocabulary
@@ -101,7 +101,5 @@ class DVSA(Matcher):
 
 
 def _best_regions(regions: Regions, words: Words) -> Tensor:
-    flat = words.vectors.flatten(0, 1)  # nJ, E
-    products = flat @ regions.vectors.transpose(1, 2)  # m, nJ, I
-    best = products.max(2).values  # m, nJ; zero on padding
-    return best.view(len(best), *words.mask.shape).sum(2)
+    products = inner_products(words.vectors, regions.vectors)  # m, n, J, I
+    return products.max(3).values.sum(2)  # padding has zero products

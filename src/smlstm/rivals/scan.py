@@ -27,7 +27,7 @@ from smlstm.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scale_features
 from smlstm.model.sentence import WordEmbedding, reverse_words
-from smlstm.rivals.alignment import Regions, Words, word_saliency
+from smlstm.rivals.alignment import Regions, Words, inner_products, word_saliency
 from smlstm.rivals.config import RivalConfig
 from smlstm.rivals.slices import score_slices
 from smlstm.text import Vocabulary
@@ -85,15 +85,16 @@ class SCAN(Matcher):
         return score_slices(self._grid_scores, regions, words, pair_size, recompute=True)
 
     def _grid_scores(self, regions: Regions, words: Words) -> Tensor:
-        flat = words.vectors.flatten(0, 1)  # nJ, E
-        cosines = flat @ functional.normalize(regions.vectors, dim=2).transpose(1, 2)  # m, nJ, I
-        by_sentence = cosines.view(len(cosines), *words.mask.shape, cosines.shape[2])  # m, n, J, I
-        relevance = _relevance(self._attention(by_sentence).flatten(1, 2), cosines, regions)  # m, nJ
-        return self._running_scores(relevance.view(len(cosines), *words.mask.shape), words.mask)[..., -1]
+        units = functional.normalize(regions.vectors, dim=2)
+        cosines = inner_products(words.vectors, units)  # m, n, J, I
+        alpha = self._attention(cosines)
+        relevance = _relevance(alpha.flatten(1, 2), cosines.flatten(1, 2), regions)  # m, nJ
+        return self._running_scores(relevance.view(cosines.shape[:3]), words.mask)[..., -1]
 
     def _attend(self, images: Batch, sentences: Batch) -> Saliency:
         regions, words = cast(Regions, images), cast(Words, sentences)
-        cosines = words.vectors @ functional.normalize(regions.vectors, dim=2).transpose(1, 2)  # P, J, I
+        units = functional.normalize(regions.vectors, dim=2)
+        cosines = words.vectors @ units.transpose(1, 2)  # P, J, I
         alpha = self._attention(cosines)  # P, J, I
         relevance = _relevance(alpha, cosines, regions)  # P, J
         return word_saliency(alpha, self._running_scores(relevance, words.mask), words.mask)
@@ -109,13 +110,12 @@ class SCAN(Matcher):
             return (relevance * mask).cumsum(-1) / mask.cumsum(-1)
         scale = self.config.pooling_scale
         real = (scale * relevance).masked_fill(~mask, -torch.inf)
-        running: Tensor = real.logcumsumexp(-1)
-        return running / scale
+        return real.logcumsumexp(-1) / scale
 
 
 def _relevance(alpha: Tensor, cosines: Tensor, regions: Regions) -> Tensor:
     """R_j of words (b, J) from their maps and cosines (b, J, I)."""
-    norms = regions.vectors.norm(dim=2)[:, None]  # b, 1, I
+    norms: Tensor = torch.linalg.vector_norm(regions.vectors, dim=2)[:, None]  # b, 1, I
     products = regions.vectors @ regions.vectors.transpose(1, 2)  # b, I, I
     along = (alpha * cosines * norms).sum(2)  # e_j . a_j of unit e_j
     squared = (alpha * (alpha @ products)).sum(2)  # |a_j|^2
