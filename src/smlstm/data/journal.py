@@ -37,7 +37,7 @@ class Journal:
         try:
             checksum, length, payload = line.split(b" ", 2)
             expected = zlib.crc32(payload, self._checksum)
-            fits = int(checksum, 16) == expected and int(length) == len(payload)
+            fits = (checksum, length) == (b"%08x" % expected, b"%d" % len(payload))
             entry = json.loads(payload) if fits else None
         except ValueError:
             entry = None

@@ -8,16 +8,18 @@ from typing import Any
 
 from smlstm.errors import SmlstmError
 
-# The lock belongs to the process, so it cannot keep two writers of one process apart; this set does.
-_held: set[Path] = set()
+# The lock belongs to the process, so it cannot keep two writers of one process apart; this table does.
+_held: dict[Path, "WriterLock"] = {}
 
 
 class WriterLock:
     """A lock file with its writer's process number; the lock of a dead process is free again."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
-        if self.path in _held:
+        self.path = path.resolve()
+        self._pid = os.getpid()
+        other = _held.get(self.path)
+        if other is not None and other.held:
             self._refuse("this process")
         file = self.path.open("a+b", buffering=0)
         try:
@@ -30,13 +32,12 @@ class WriterLock:
         file.truncate(0)
         file.write(f"{os.getpid()}\n".encode("ascii"))
         self._file = file
-        self._pid = os.getpid()
-        _held.add(self.path)
+        _held[self.path] = self
 
     @property
     def held(self) -> bool:
         """Whether this very process holds the lock: a forked child does not."""
-        return self.path in _held and self._pid == os.getpid()
+        return _held.get(self.path) is self and self._pid == os.getpid()
 
     def _refuse(self, writer: str) -> None:
         raise SmlstmError(f"{self.path.parent} is being written by {writer}: wait until it ends, or stop it")
@@ -44,7 +45,7 @@ class WriterLock:
     def release(self) -> None:
         """Give the lock back; a second call, or one in a forked child, does nothing."""
         if self.held:
-            _held.discard(self.path)
+            del _held[self.path]
             with contextlib.suppress(OSError):
                 self._file.truncate(0)
         self._file.close()

@@ -1,0 +1,170 @@
+import dataclasses
+import os
+import pickle
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smlstm.data import Features, FeatureSpec, FeatureStore
+from smlstm.errors import InputError, SmlstmError
+from tests.data.made_features import SPEC, assert_holds, features, fill
+
+
+def test_what_was_appended_is_read_in_any_order(tmp_path: Path) -> None:
+    fill(tmp_path / "new" / "store", [["a", "b"], ["c"]])
+    fill(tmp_path / "new" / "store", [["ü/d.jpg", "\udce9.jpg"]])
+    store = FeatureStore.open(tmp_path / "new" / "store")
+    assert isinstance(store, Features)
+    assert store.spec == SPEC
+    assert len(store) == 5
+    assert "c" in store
+    assert "e" not in store
+    assert_holds(store, ["a", "b", "c", "ü/d.jpg", "\udce9.jpg"])
+    for got, expected in zip(store.read(["c", "a", "c"]), features(["c", "a", "c"]), strict=True):
+        np.testing.assert_array_equal(got, expected)
+        assert got.dtype == np.float16
+    np.testing.assert_array_equal(store.read_at(np.array([2, 0]))[0], store.read(["c", "a"])[0])
+    assert store.rows(["c", "b"]).tolist() == [2, 1]
+    assert store.read([])[0].shape == (0, 4, 6)
+
+
+def test_a_reader_sees_what_was_complete_when_it_opened(tmp_path: Path) -> None:
+    writer = FeatureStore.open(tmp_path, SPEC)
+    assert len(FeatureStore.open(tmp_path)) == 0
+    writer.append(["a"], *features(["a"]))
+    reader = FeatureStore.open(tmp_path)
+    writer.append(["b"], *features(["b"]))
+    assert_holds(reader, ["a"])
+    assert_holds(writer, ["a", "b"])
+    assert_holds(FeatureStore.open(tmp_path), ["a", "b"])
+
+
+def test_a_pickled_copy_reads_the_same(tmp_path: Path) -> None:
+    fill(tmp_path, [["a", "b"]])
+    copy = pickle.loads(pickle.dumps(FeatureStore.open(tmp_path)))
+    assert_holds(copy, ["a", "b"])
+    assert not copy.writable
+
+
+def test_reading_does_not_hold_the_set_in_memory(tmp_path: Path) -> None:
+    spec = dataclasses.replace(SPEC, regions=50, region_width=500)
+    with FeatureStore.open(tmp_path, spec) as store:
+        block, context = np.ones((100, 50, 500), np.float16), np.ones((100, 3), np.float16)
+        for start in range(0, 400, 100):
+            store.append([str(start + place) for place in range(100)], block, context)
+    tracemalloc.start()
+    store = FeatureStore.open(tmp_path)
+    for row in range(0, 400, 7):
+        store.read_at([row, (row * 13) % 400])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.1 * 400 * store.record_bytes
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("backbone", "vgg19"),
+        ("weights_sha256", "cd34"),
+        ("preprocessing", "448 px"),
+        ("regions", 5),
+        ("region_width", 7),
+        ("context_width", 4),
+    ],
+)
+def test_other_features_are_refused_by_the_field(tmp_path: Path, field: str, value: object) -> None:
+    fill(tmp_path, [["a"]])
+    other = dataclasses.replace(SPEC, **{field: value})
+    with pytest.raises(InputError, match=f'"{field}" is {getattr(SPEC, field)!r}, not {value!r}'):
+        FeatureStore.open(tmp_path, other)
+    assert_holds(FeatureStore.open(tmp_path, SPEC), ["a"])
+
+
+def test_a_key_is_stored_once(tmp_path: Path) -> None:
+    store = FeatureStore.open(tmp_path, SPEC)
+    store.append(["a"], *features(["a"]))
+    with pytest.raises(InputError, match='"a" is stored already'):
+        store.append(["b", "a"], *features(["b", "a"]))
+    with pytest.raises(InputError, match='"b" is stored already'):
+        store.append(["b", "b"], *features(["b", "b"]))
+    with pytest.raises(InputError, match="not empty"):
+        store.append([""], *features([""]))
+    assert_holds(store, ["a"])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e6])
+@pytest.mark.parametrize("which", [0, 1])
+def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, value: float, which: int) -> None:
+    store = FeatureStore.open(tmp_path, SPEC)
+    arrays = [array.astype(np.float32) for array in features(["a", "b"])]
+    arrays[which][1, -1] = value
+    with pytest.raises(InputError, match='features of "b" are not all finite'):
+        store.append(["a", "b"], *arrays)
+    assert len(store) == 0
+
+
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    store = FeatureStore.open(tmp_path, SPEC)
+    regions, context = features(["a", "b"])
+    with pytest.raises(InputError, match=r"regions have shape \(2, 4, 6\), these keys need \(1, 4, 6\)"):
+        store.append(["a"], regions, context)
+    with pytest.raises(InputError, match=r"context have shape \(2, 2\)"):
+        store.append(["a", "b"], regions, context[:, :2])
+    with pytest.raises(InputError, match="int64, not floating"):
+        store.append(["a", "b"], regions.astype(int), context)
+    with pytest.raises(InputError, match="not the string"):
+        store.append("ab", regions, context)
+
+
+def test_unknown_keys_and_rows_are_refused_by_name(tmp_path: Path) -> None:
+    fill(tmp_path, [["a", "b"]])
+    store = FeatureStore.open(tmp_path)
+    with pytest.raises(InputError, match='no features of 1 of 2 images, the first is "z"'):
+        store.read(["a", "z"])
+    with pytest.raises(InputError, match="rows 0 to 1, not 2"):
+        store.read_at([0, 2])
+    with pytest.raises(InputError, match="not -1"):
+        store.read_at([-1])
+    with pytest.raises(SmlstmError, match="open it with its spec to write"):
+        store.append(["c"], *features(["c"]))
+
+
+def test_a_full_disk_loses_nothing_but_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FeatureStore.open(tmp_path, SPEC)
+    store.append(["a"], *features(["a"]))
+    for failing in (1, 2):  # while the records, then while the journal is forced to the disk
+        calls = iter(range(1, 10))
+
+        def fsync(_: int, calls: object = calls, failing: int = failing) -> None:
+            if next(calls) == failing:  # type: ignore[call-overload]
+                raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fsync)
+            with pytest.raises(SmlstmError, match="No space left on device; nothing of this batch"):
+                store.append(["b"], *features(["b"]))
+        with pytest.raises(SmlstmError, match="open the store again"):
+            store.append(["b"], *features(["b"]))
+        store.close()
+        store = FeatureStore.open(tmp_path, SPEC)
+        assert_holds(store, ["a"])
+    store.append(["b"], *features(["b"]))
+    assert_holds(store, ["a", "b"])
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no feature store: it has no store\.json"):
+        FeatureStore.open(tmp_path)
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(InputError, match=r'not empty \(it holds "photo\.jpg"\)'):
+        FeatureStore.open(tmp_path, SPEC)
+    with pytest.raises(InputError, match="is a file"):
+        FeatureStore.open(tmp_path / "photo.jpg", SPEC)
+
+
+@pytest.mark.parametrize("value", ["7", 2.0, None, 0, -1])
+def test_a_spec_that_makes_no_sense_is_refused(value: object) -> None:
+    with pytest.raises(InputError, match='feature spec: "regions"'):
+        dataclasses.replace(SPEC, regions=value)  # type: ignore[arg-type]
