@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smlstm.data import Features, FeatureSpec, FeatureStore
+from smlstm.data import Features, FeatureStore
 from smlstm.errors import InputError, SmlstmError
 from tests.data.made_features import SPEC, assert_holds, features, fill
 
