@@ -40,6 +40,14 @@ def test_check_prints_what_a_dataset_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_check_prints_file_names_that_are_not_unicode(tmp_path: Path) -> None:
+    (tmp_path / "\udce9.jpg").touch()
+    done = smlstm(tmp_path)
+    assert done.returncode == 0
+    assert "\\udce9.jpg  train" in done.stdout
+
+
+@pytest.mark.slow
 def test_check_of_a_wrong_layout_is_a_sentence_and_code_3(tmp_path: Path) -> None:
     done = smlstm(tmp_path)
     assert done.returncode == 3

@@ -248,3 +248,12 @@ def test_an_unknown_layout_says_everything_that_was_looked_for(tmp_path: Path) -
         assert word in str(caught.value)
     with pytest.raises(InputError, match="does not exist"):
         open_dataset(tmp_path / "nowhere")
+
+
+def test_a_folder_that_may_not_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(InputError, match=f"{tmp_path} cannot be read: Permission denied"):
+        open_dataset(tmp_path)

@@ -36,7 +36,9 @@ def check(
         _check_store(path, as_json)
         return
     summary = summarise(open_dataset(path, split_scheme))
-    typer.echo(json.dumps(summary.to_dict(), indent=2) if as_json else _as_text(summary))
+    text = json.dumps(summary.to_dict(), indent=2) if as_json else _as_text(summary)
+    # File names need not be valid Unicode; a terminal refuses those that are not.
+    typer.echo(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def _check_store(path: Path, as_json: bool) -> None:

@@ -39,6 +39,7 @@ def write_header(path: Path, spec: FeatureSpec) -> None:
         os.fsync(file.fileno())
     part.replace(path / HEADER)
     sync_folder(path)
+    sync_folder(path.absolute().parent)
 
 
 def read_header(path: Path) -> tuple[FeatureSpec, int]:

@@ -39,12 +39,15 @@ def open_dataset(path: str | os.PathLike[str], split_scheme: str | None = None) 
         raise InputError(f"{path} does not exist")
     if (path / HEADER).exists():
         raise InputError(f"{path} is a feature store, not a dataset: give the folder of the photos and captions")
-    for layout in LAYOUTS:
-        if layout.recognise(path):
+    try:
+        layout = next((layout for layout in LAYOUTS if layout.recognise(path)), None)
+        if layout is not None:
             if split_scheme is not None and split_scheme not in layout.SCHEMES:
                 known = ", ".join(layout.SCHEMES) or "none to choose from"
                 raise InputError(f'{path} has no split scheme "{split_scheme}"; this layout has: {known}')
             return layout.read(path, split_scheme)
+    except OSError as error:
+        raise InputError(f"{error.filename or path} cannot be read: {error.strerror}") from None
     looked_for = "".join(f"\n  - {layout.EXPECTED}" for layout in LAYOUTS)
     raise InputError(f"{path} has no layout that is known. Looked for:{looked_for}")
 
