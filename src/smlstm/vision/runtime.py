@@ -11,6 +11,7 @@ import queue
 import threading
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,16 @@ class OpenVinoRunner(CompiledRunner):
                 "ENABLE_CPU_PINNING": False,
             },
         )
-        self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
+        # Buffers are made here, once: making OpenVINO tensors in two threads at the same time can deadlock.
+        self._idle: queue.LifoQueue[_Stream] = queue.LifoQueue()
         for _ in range(streams):
-            self._idle.put(compiled.create_infer_request())
+            stream = _Stream(compiled.create_infer_request(), *_buffers(backbone))
+            stream.request.set_input_tensor(openvino.Tensor(stream.pixels, shared_memory=True))
+            for index, buffer in enumerate((stream.regions, stream.context)):
+                stream.request.set_output_tensor(index, openvino.Tensor(buffer, shared_memory=True))
+            # The first call of all sets up what the library shares between threads.
+            stream.infer()
+            self._idle.put(stream)
 
     def _convert(self, folder: Path) -> None:
         # Not `openvino.convert_model`: that reports its use over the network and runs the network three times.
@@ -134,12 +142,35 @@ class OpenVinoRunner(CompiledRunner):
         save_model(model, folder / "network.xml", compress_to_fp16=False)
 
     def _run_one(self, pixels: Pixels, regions: NDArray[np.float32], context: NDArray[np.float32]) -> None:
-        request = self._idle.get()
+        stream = self._idle.get()
         try:
-            found = request.infer([pixels], share_inputs=True, share_outputs=True)
-            regions[:], context[:] = found[0], found[1]
+            stream.pixels[:] = pixels
+            stream.infer()
+            regions[:], context[:] = stream.regions, stream.context
         finally:
-            self._idle.put(request)
+            self._idle.put(stream)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """A request of OpenVINO and the arrays that it reads from and writes to."""
+
+    request: Any
+    pixels: Pixels
+    regions: NDArray[np.float32]
+    context: NDArray[np.float32]
+
+    def infer(self) -> None:
+        self.request.start_async()
+        self.request.wait()
+
+
+def _buffers(backbone: Backbone) -> tuple[Pixels, NDArray[np.float32], NDArray[np.float32]]:
+    return (
+        np.zeros((1, backbone.input_size, backbone.input_size, 3), np.uint8),
+        np.empty((1, backbone.regions, backbone.region_width), np.float32),
+        np.empty((1, backbone.context_width), np.float32),
+    )
 
 
 class OnnxRunner(CompiledRunner):
@@ -160,8 +191,11 @@ class OnnxRunner(CompiledRunner):
         )
 
     def _convert(self, folder: Path) -> None:
+        chatter = logging.getLogger("torch.onnx")
+        level = chatter.level
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            chatter.setLevel(logging.ERROR)
             program = torch.onnx.export(
                 self.backbone.network,
                 (_blank(self.backbone),),
@@ -170,6 +204,7 @@ class OnnxRunner(CompiledRunner):
                 input_names=["pixels"],
                 output_names=["regions", "context"],
             )
+        chatter.setLevel(level)
         assert program is not None
         program.save(folder / "network.onnx", external_data=False)
 

@@ -59,6 +59,15 @@ class Backbone:
         """All that is done to a photo before the first layer; features made otherwise do not mix."""
         mean = ", ".join(f"{value:g}" for value in self.network.mean)
         deviation = ", ".join(f"{value:g}" for value in self.network.deviation)
+        return (
+            f"upright RGB 0..255, alpha on white; squashed to {self.input_size}x{self.input_size}, bicubic; "
+            f"minus ({mean}), over ({deviation})"
+        )
+
+    def preprocessing(self) -> str:
+        """All that is done to a photo before the first layer; features made otherwise do not mix."""
+        mean = ", ".join(f"{value:g}" for value in self.network.mean)
+        deviation = ", ".join(f"{value:g}" for value in self.network.deviation)
         return f"squash {self.input_size}x{self.input_size} bicubic; RGB 0..255 - ({mean}) / ({deviation})"
 
     def preprocess(self, photo: Image.Image) -> NDArray[np.uint8]:
