@@ -37,13 +37,15 @@ def _over_white(image: Image.Image) -> Image.Image:
 
 def _deep_to_rgb(image: Image.Image) -> Image.Image:
     samples = np.asarray(image)
-    black, white = _range_of(image, samples)
+    with np.errstate(all="ignore"):
+        black, white = _range_of(image, samples)
     grey = np.empty(samples.shape, np.uint8)
     scale = 255.0 / (white - black) if white > black else 0.0
-    for top in range(0, len(samples), _STRIP_ROWS):
-        strip = samples[top : top + _STRIP_ROWS].astype(np.float64)
-        scaled = np.nan_to_num((strip - black) * scale, nan=0.0)
-        grey[top : top + _STRIP_ROWS] = np.rint(np.clip(scaled, 0.0, 255.0))
+    with np.errstate(all="ignore"):  # what is not a number becomes black
+        for top in range(0, len(samples), _STRIP_ROWS):
+            strip = samples[top : top + _STRIP_ROWS].astype(np.float64)
+            scaled = np.nan_to_num((strip - black) * scale, nan=0.0)
+            grey[top : top + _STRIP_ROWS] = np.rint(np.clip(scaled, 0.0, 255.0))
     transparent = image.info.get("transparency")
     if isinstance(transparent, int):
         grey[samples == transparent] = 255

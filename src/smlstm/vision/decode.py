@@ -133,7 +133,7 @@ def _decode_kind(
             )
         return pixels
 
-    if kind == "RAW":
+    if kind == "RAW" or (kind == "TIFF" and is_camera_raw(file)):
         return decode_raw(file, at_least, check_size)
     try:
         image = open_format(kind, file)
@@ -145,9 +145,6 @@ def _decode_kind(
         ) from None
     with image:
         pixels = check_size(*image.size)
-        if is_camera_raw(image):
-            file.seek(0)
-            return decode_raw(file, at_least, check_size)
         if at_least is not None:
             image.draft(None, (at_least * _DRAFT_GAP, at_least * _DRAFT_GAP))
         if pixels <= _LARGE_PIXELS:

@@ -39,7 +39,8 @@ _MAGIC = (
 )
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
 _DNG_VERSION = 50706
-_SUBFILE_TYPE = 254
+_SUBFILE_TYPE, _REDUCED = 254, 1
+_PHOTOMETRIC, _SENSOR_DATA = 262, (32803, 34892)
 
 
 def sniff(head: bytes) -> str | None:
@@ -91,9 +92,21 @@ _READERS: dict[str, Callable[[BinaryIO], ImageFile]] = {
 }
 
 
-def is_camera_raw(image: ImageFile) -> bool:
-    """Tell whether a TIFF is a camera's raw file, of which the TIFF reader sees the thumbnail only."""
-    if not isinstance(image, TiffImagePlugin.TiffImageFile):
+def is_camera_raw(file: BinaryIO) -> bool:
+    """Tell whether a TIFF is a camera's raw file, of which the TIFF reader sees the thumbnail only, or nothing."""
+    try:
+        head = file.read(8)
+        if head[2:4] in (b"+\x00", b"\x00+"):  # the 64-bit kind has a longer header
+            head += file.read(8)
+        tags = TiffImagePlugin.ImageFileDirectory_v2(head)
+        file.seek(tags.next)
+        tags.load(file)
+        return (
+            _DNG_VERSION in tags
+            or bool(int(tags.get(_SUBFILE_TYPE, 0)) & _REDUCED)
+            or tags.get(_PHOTOMETRIC) in _SENSOR_DATA
+        )
+    except Exception:  # as hostile as any other file; the TIFF reader will say what is wrong with it
         return False
-    tags = image.tag_v2
-    return _DNG_VERSION in tags or bool(int(tags.get(_SUBFILE_TYPE, 0)) & 1)
+    finally:
+        file.seek(0)

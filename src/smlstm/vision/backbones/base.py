@@ -64,12 +64,6 @@ class Backbone:
             f"minus ({mean}), over ({deviation})"
         )
 
-    def preprocessing(self) -> str:
-        """All that is done to a photo before the first layer; features made otherwise do not mix."""
-        mean = ", ".join(f"{value:g}" for value in self.network.mean)
-        deviation = ", ".join(f"{value:g}" for value in self.network.deviation)
-        return f"squash {self.input_size}x{self.input_size} bicubic; RGB 0..255 - ({mean}) / ({deviation})"
-
     def preprocess(self, photo: Image.Image) -> NDArray[np.uint8]:
         """Squash an RGB photo to the input square: S x S x 3 bytes."""
         size = (self.input_size, self.input_size)
