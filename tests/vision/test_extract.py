@@ -1,0 +1,145 @@
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from smlstm.errors import ConfigurationError
+from smlstm.vision import read_photo
+from smlstm.vision.backbones import load_backbone
+from smlstm.vision.extract import Extractor
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return load_backbone("efficientnet-lite0", grid=2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for index in range(23):
+        pixels = rng.integers(0, 256, (40 + index, 60, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{index:03}.jpg")
+    return folder
+
+
+def pairs(folder: Path) -> list[tuple[str, Path]]:
+    return [(path.stem, path) for path in sorted(folder.iterdir())]
+
+
+@pytest.mark.parametrize(("batch_size", "workers"), [(1, 1), (4, 2), (5, 3), (64, 2)])
+def test_features_come_in_order_and_are_each_photos_own(backbone, folder, batch_size, workers):
+    batches = list(Extractor(backbone, batch_size=batch_size, workers=workers).extract(pairs(folder)))
+    assert [key for batch in batches for key in batch.keys] == [f"{index:03}" for index in range(23)]
+    assert all(len(batch.keys) <= batch_size for batch in batches)
+    assert not any(batch.skipped for batch in batches)
+    regions = np.concatenate([batch.regions for batch in batches])
+    context = np.concatenate([batch.context for batch in batches])
+    assert regions.dtype == context.dtype == np.float16
+    assert regions.shape == (23, 4, 1280)
+    for index in (0, 11, 22):
+        pixels = backbone.preprocess(read_photo(folder / f"{index:03}.jpg"))
+        expected, mean = backbone.run(pixels[None])
+        np.testing.assert_allclose(regions[index], expected[0], atol=5e-3)
+        np.testing.assert_allclose(context[index], mean[0], atol=5e-3)
+
+
+def test_bad_files_are_skipped_with_a_reason_and_the_rest_goes_on(backbone, folder, tmp_path):
+    good = folder / "000.jpg"
+    empty, text, cut = tmp_path / "empty.jpg", tmp_path / "text.png", tmp_path / "cut.jpg"
+    empty.touch()
+    text.write_text("hello")
+    cut.write_bytes(good.read_bytes()[:700])
+    photos = [("a", empty), ("b", good), ("c", text), ("d", cut), ("e", tmp_path / "absent"), ("f", good)]
+    batches = list(Extractor(backbone, batch_size=2).extract(photos))
+    assert [key for batch in batches for key in batch.keys] == ["b", "f"]
+    skipped = [skip for batch in batches for skip in batch.skipped]
+    assert [skip.key for skip in skipped] == ["a", "c", "d", "e"]
+    assert [skip.path for skip in skipped] == [str(path) for _, path in (photos[0], *photos[2:5])]
+    assert all(skip.reason for skip in skipped)
+
+
+def test_the_megapixel_limit_is_passed_on(backbone, folder):
+    (batch,) = Extractor(backbone, limit_megapixels=0.001, batch_size=64).extract(pairs(folder))
+    assert len(batch.keys) == 0
+    assert all("--limit-megapixels" in skip.reason for skip in batch.skipped)
+    assert batch.regions.shape == (0, 4, 1280)
+
+
+def test_features_that_float16_cannot_hold_are_skipped(backbone, folder, monkeypatch):
+    extractor = Extractor(backbone, runtime="torch", batch_size=4)
+    run = extractor.runner.run
+
+    def overflowing(pixels):
+        regions, context = run(pixels)
+        regions[0, 0, 0] = np.nan
+        context[-1, 0] = 1e9
+        return regions, context
+
+    monkeypatch.setattr(extractor.runner, "run", overflowing)
+    batch = next(iter(extractor.extract(pairs(folder))))
+    assert batch.keys == ["001", "002"]
+    assert [skip.key for skip in batch.skipped] == ["000", "003"]
+
+
+def test_a_consumer_that_stops_leaves_no_thread_behind(backbone, folder):
+    before = threading.active_count()
+    batches = Extractor(backbone, batch_size=2).extract(pairs(folder) * 10)
+    next(batches)
+    batches.close()
+    assert threading.active_count() == before
+
+
+def test_photos_are_asked_for_only_as_they_are_needed(backbone, folder):
+    taken = []
+
+    def endless():
+        while True:
+            taken.append(len(taken))
+            yield str(len(taken)), folder / "000.jpg"
+
+    extractor = Extractor(backbone, batch_size=2, workers=2)
+    batches = extractor.extract(endless())
+    for _ in range(5):
+        next(batches)
+    batches.close()
+    assert len(taken) <= 2 * (5 + extractor.workers)
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"limit_megapixels": 0}])
+def test_settings_that_make_no_sense_are_refused(backbone, wrong):
+    with pytest.raises(ConfigurationError):
+        Extractor(backbone, **wrong)
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from smlstm.vision.backbones import load_backbone
+from smlstm.vision.extract import Extractor
+extractor = Extractor(load_backbone("efficientnet-lite0", grid=7), batch_size=8, workers=2)
+photos = ((str(index), Path(sys.argv[1])) for index in range(int(sys.argv[2])))
+assert sum(len(batch.keys) for batch in extractor.extract(photos)) == int(sys.argv[2])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_peak_memory_does_not_grow_with_the_number_of_photos(tmp_path):
+    pytest.importorskip("resource")
+    photo = tmp_path / "photo.jpg"
+    Image.effect_noise((1024, 768), 50).convert("RGB").save(photo)
+
+    def peak_kilobytes(count: int) -> int:
+        command = [sys.executable, "-c", MEASURE, str(photo), str(count)]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    peak_kilobytes(1)  # so that the network's conversion is in neither measurement
+    few, many = peak_kilobytes(50), peak_kilobytes(400)
+    # The features of the 350 photos more would be 45 MB, their pixels 158 MB.
+    assert many - few < 25_000
