@@ -47,10 +47,20 @@ def _map_value(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def join(batches: Sequence[BatchType]) -> BatchType:
-    """Put batches of one kind behind each other; word dimensions of different length are padded with zeros."""
+    """Put batches of one kind behind each other; sentences of different length are padded with zeros.
+
+    Images of different numbers of regions are refused: nothing marks a region as padding.
+    """
     first = batches[0]
+    padded = any(getattr(first, name, None) is not None for name in ("mask", "lengths"))
+    if not padded and len({_candidates(batch) for batch in batches}) > 1:
+        raise InputError("images with different numbers of regions cannot share a batch: extract them with one grid")
     joined = {field.name: _join_values([getattr(batch, field.name) for batch in batches]) for field in fields(first)}
     return replace(first, **joined)
+
+
+def _candidates(batch: Batch) -> tuple[int, ...]:
+    return tuple(value.shape[1] for value in batch._values() if isinstance(value, Tensor) and value.dim() > 1)
 
 
 def _join_values(values: Sequence[Any]) -> Any:

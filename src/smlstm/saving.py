@@ -110,6 +110,8 @@ def _load_one(folder: Path, config: dict[str, Any]) -> Matcher:
         raise InputError(f"{folder} is not a saved model: it has no vocabulary.json")
     try:
         vocabulary = Vocabulary.from_json(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not text: {error}") from None
     except ConfigurationError as error:
         raise ConfigurationError(f"{folder}: {error}") from None
     # Weights come from the file: the random start that a constructor draws would only cost time.
@@ -156,4 +158,6 @@ def _read_tensors(path: Path, matcher: Matcher) -> dict[str, torch.Tensor]:
     for name, tensor in tensors.items():
         if not tensor.dtype.is_floating_point:
             raise ConfigurationError(f'{path}: tensor "{name}" is {tensor.dtype}, weights are floating point')
-    return tensors
+    # Half precision is a way to keep a file small; arithmetic is float32 unless a caller asks otherwise.
+    small = (torch.float16, torch.bfloat16)
+    return {name: tensor.float() if tensor.dtype in small else tensor for name, tensor in tensors.items()}
