@@ -1,6 +1,6 @@
 """Running a backbone: OpenVINO, ONNX Runtime or torch, whichever is there, in the order they measured fastest.
 
-On two Zen 3 cores OpenVINO ran EfficientNet-Lite 1.2 to 1.4 times as fast as ONNX Runtime and 3 to 5 times as
+On two Zen 3 cores OpenVINO ran EfficientNet-Lite 1.2 to 1.4 times as fast as ONNX Runtime and 3 times as
 fast as torch, and fastest of all with one photo at a time on as many single-threaded streams as there are cores.
 Several threads may call `run` of one runner at the same time; that is how those streams are used.
 """
