@@ -5,6 +5,11 @@
 Written plainly, the sigmoid's argument has a unit for every (pair, candidate): 101 x 101 pairs of 196 regions
 and 1024 units are 8 GB. Here a bounded slice of it exists at a time, and the backward pass computes the slices
 again instead of keeping them.
+
+    sig(k + q) = 1 / (1 + exp(-k) exp(-q))
+
+The exponentials are taken once a candidate and once a pair; what remains for each (pair, candidate, unit) is a
+product and a division, several times cheaper than an exponential.
 """
 
 from collections.abc import Iterator
@@ -16,11 +21,36 @@ from torch import Tensor
 _SLICE = 1 << 21
 """Elements of the largest temporary: 8 MB in float32, about what a core's caches hold."""
 
+_LARGEST = 40.0
+"""Arguments up to here: exp(40) exp(40) is still a finite float32. Beyond, the sigmoid is computed as it stands."""
+
 
 def joint_logits(keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
     """keys (B, C, A), query (B, n, A), weight (A) -> logits (B, n, C)."""
     result: Tensor = _JointLogits.apply(keys, query, weight)  # type: ignore[no-untyped-call]
     return result
+
+
+def moderate(argument: Tensor) -> bool:
+    """Whether exponentials of these arguments can be multiplied; on a NaN, no."""
+    if argument.numel() == 0:
+        return True
+    low, high = torch.aminmax(argument)
+    return bool(low > -_LARGEST) and bool(high < _LARGEST)
+
+
+def weighted_units(keys: Tensor, query: Tensor, weight: Tensor, exponentials: bool) -> Tensor:
+    """The logits without a gradient; `exponentials`: keys and query come as exp(-keys) and exp(-query)."""
+    count, candidates, width = len(keys), keys.shape[1], keys.shape[2]
+    logits = keys.new_empty(count, query.shape[1], candidates)
+    scratch: Tensor | None = None  # one for all slices: fresh memory costs more than the arithmetic
+    for b, rows in _slices(keys, query):
+        part = query[b, rows]
+        if scratch is None:
+            scratch = keys.new_empty(len(part), candidates, width)
+        units = _units(keys[b], part, exponentials, scratch[: len(part)])  # n', C, A
+        logits[b, rows] = (units.view(-1, width) @ weight).view(-1, candidates)
+    return logits
 
 
 def _slices(keys: Tensor, query: Tensor) -> Iterator[tuple[int, slice]]:
@@ -31,19 +61,26 @@ def _slices(keys: Tensor, query: Tensor) -> Iterator[tuple[int, slice]]:
             yield b, slice(start, start + rows)
 
 
-def _units(keys: Tensor, query: Tensor, b: int, rows: slice) -> Tensor:
-    """The sigmoid of one slice; n', C, A."""
-    return (keys[b][None] + query[b, rows][:, None]).sigmoid_()
+def _units(keys: Tensor, query: Tensor, exponentials: bool, out: Tensor) -> Tensor:
+    """The sigmoids of one slice: keys C, A and query n', A -> n', C, A."""
+    if exponentials:
+        return torch.addcmul(keys.new_ones(()), keys[None], query[:, None], out=out).reciprocal_()
+    return torch.add(keys[None], query[:, None], out=out).sigmoid_()
+
+
+def _exponentials(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """Both sides as exponentials, if that is safe."""
+    if moderate(keys) and moderate(query):
+        return keys.neg().exp_(), query.neg().exp_(), True
+    return keys, query, False
 
 
 class _JointLogits(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(keys, query, weight)
-        logits = keys.new_empty(len(keys), query.shape[1], keys.shape[1])
-        for b, rows in _slices(keys, query):
-            logits[b, rows] = _units(keys, query, b, rows) @ weight
-        return logits
+        keys, query, exponentials = _exponentials(keys, query)
+        return weighted_units(keys, query, weight, exponentials)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -51,11 +88,12 @@ class _JointLogits(torch.autograd.Function):
         keys, query, weight = ctx.saved_tensors
         keys_grad, query_grad = torch.zeros_like(keys), torch.empty_like(query)
         weight_grad = torch.zeros_like(weight)
+        keys, query, exponentials = _exponentials(keys, query)
         for b, rows in _slices(keys, query):
-            units = _units(keys, query, b, rows)  # n', C, A
-            outer = grad[b, rows]  # n', C
-            weight_grad += torch.einsum("nc,nca->a", outer, units)
-            slope = units.mul_(1 - units).mul_(outer[:, :, None])
+            part, outer = query[b, rows], grad[b, rows]  # n', A and n', C
+            units = _units(keys[b], part, exponentials, keys.new_empty(len(part), *keys.shape[1:]))  # n', C, A
+            weight_grad += outer.flatten() @ units.flatten(0, 1)
+            slope = torch.addcmul(units, units, units, value=-1).mul_(outer[:, :, None])
             keys_grad[b] += slope.sum(0)
             query_grad[b, rows] = slope.sum(1)
         return keys_grad * weight, query_grad * weight, weight_grad
