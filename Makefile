@@ -30,5 +30,15 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: setup
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/extraction.py $(PHOTOS)
+	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/training.py
+
+docs: setup
+	$(BIN)/pdoc --docformat google --output-directory docs/api smlstm
+	@echo "open docs/api/index.html"
+
 clean:
 	rm -rf $(VENV) build dist docs/api .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -19,7 +19,8 @@ class WordEmbedding(nn.Embedding):
 
     def __init__(self, words: int, width: int) -> None:
         super().__init__(words, width, padding_idx=PADDING)
-        nn.init.uniform_(self.weight, -0.1, 0.1)
+        # Smaller vectors leave an LSTM's first states alike for all words, and learning starts late.
+        nn.init.uniform_(self.weight, -1.0, 1.0)
         with torch.no_grad():
             self.weight[PADDING] = 0
 
