@@ -64,6 +64,16 @@ def test_regions_of_the_contexts_width_share_its_projection(make, vocabulary):
     torch.testing.assert_close(model.comparison.image.weight, baseline.image.weight)
 
 
+def test_words_that_read_like_mnlm_start_from_its_lstm(make, vocabulary):
+    """With room for it, what is compared at the last word is n itself."""
+    baseline = mnlm(vocabulary, region_width=7)
+    model = make(region_width=7, similarity_width=9, word_width=18)
+    assert "words' forward LSTM" in initialise_from_mnlm(model, baseline)
+    tokens = model.tokens(SENTENCES)
+    said = model.encode_sentences(tokens).candidates[torch.arange(len(SENTENCES)), tokens.lengths - 1]  # N, S
+    torch.testing.assert_close(said, baseline.sentence_context(baseline.embedding(tokens.ids), tokens))
+
+
 def test_word_vectors_are_matched_by_word(make):
     baseline = mnlm(Vocabulary(("beach", "dog", "zebra")))
     model = make()

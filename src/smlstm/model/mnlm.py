@@ -19,7 +19,7 @@ from smlstm.model.config import MNLMConfig
 from smlstm.model.image import scale_features
 from smlstm.model.sentence import SentenceContext, WordEmbedding
 from smlstm.model.smlstm import SMLSTM
-from smlstm.text import Vocabulary
+from smlstm.text import UNKNOWN, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -60,25 +60,32 @@ class MNLM(Matcher):
 def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
     """Start an sm-LSTM from a trained MNLM wherever their shapes agree; returns what was taken over.
 
-    Word vectors are matched by word, so the vocabularies may differ. The image projection is shared where both
-    models project the same features: the context (variant `ctx`), or regions of the context's width, whose mean
-    is the context for backbones that pool it so. MNLM's sentence side has no projection: `ctx` starts from the
-    identity.
+    - Word vectors, matched by word, so the vocabularies may differ; and the sentence LSTM that gives n.
+    - The words' forward LSTM, where it has the sentence LSTM's width: its state at the last word is then n.
+    - The image projection, where both models project the same features: the context (variant `ctx`), or regions of
+      the context's width, whose mean is the context for backbones that pool it so.
+    - The sentence projection. MNLM has none, so that is the identity on n, or on the words' forward half.
     """
     taken: list[str] = []
-    if model.config.embedding_width == mnlm.config.embedding_width:
+    width = mnlm.config.sentence_width
+    same_vectors = model.config.embedding_width == mnlm.config.embedding_width
+    if same_vectors:
         known = [(row, mnlm.vocabulary.row(word)) for row, word in enumerate(model.vocabulary.words, start=2)]
-        rows = torch.tensor([(1, 1), *((new, old) for new, old in known if old > 1)])
+        rows = torch.tensor([(UNKNOWN, UNKNOWN), *((new, old) for new, old in known if old != UNKNOWN)])
         model.embedding.weight[rows[:, 0]] = mnlm.embedding.weight[rows[:, 1]]
         taken.append("word vectors")
-        if model.sentence_context is not None and model.config.sentence_width == mnlm.config.sentence_width:
-            model.sentence_context.load_state_dict(mnlm.sentence_context.state_dict())
-            taken.append("sentence LSTM")
-    by_context = model.config.variant == "ctx"
+    if same_vectors and model.sentence_context is not None and model.config.sentence_width == width:
+        model.sentence_context.load_state_dict(mnlm.sentence_context.state_dict())
+        taken.append("sentence LSTM")
+    knows_n = model.config.variant == "ctx" and model.config.sentence_width == width
+    if same_vectors and model.words is not None and model.words.forwards.hidden_size == width:
+        model.words.forwards.load_state_dict(mnlm.sentence_context.lstm.state_dict())
+        knows_n = True
+        taken.append("words' forward LSTM")
     if model.comparison.image.weight.shape == mnlm.image.weight.shape:
         model.comparison.image.load_state_dict(mnlm.image.state_dict())
         taken.append("image projection")
-    if by_context and model.config.similarity_width == mnlm.config.sentence_width:
+    if knows_n and model.config.similarity_width == width:
         nn.init.eye_(model.comparison.sentence.weight)
         nn.init.zeros_(model.comparison.sentence.bias)
         taken.append("sentence projection")
