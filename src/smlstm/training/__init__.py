@@ -1,0 +1,21 @@
+"""Training: from a configuration file to a folder with a model.
+
+| file | what |
+|---|---|
+| `config.py`, `config_file.py` | what a run is; TOML, all problems at once |
+| `examples.py`, `prefetch.py` | captions and features, read ahead |
+| `batches.py`, `mining.py` | which captions meet; hard negatives by an MNLM |
+| `step.py` | the loss of a batch, in bounded memory |
+| `optimiser.py` | learning rate, Adam, average of weights |
+| `loop.py` | one stage, from top to bottom |
+| `run.py` | all stages of a run |
+| `checkpoint.py`, `stopping.py` | stop at any moment, go on exactly |
+| `dev.py`, `folder.py`, `curves.py`, `watching.py` | what a run tells and leaves |
+"""
+
+from smlstm.training.config import RunConfig, StageConfig
+from smlstm.training.config_file import read_config
+from smlstm.training.run import StageResult, train
+from smlstm.training.watching import Watcher
+
+__all__ = ["RunConfig", "StageConfig", "StageResult", "Watcher", "read_config", "train"]

@@ -1,0 +1,118 @@
+"""Checkpoints: everything a stage needs to go on as if it had never stopped.
+
+A file is written beside its place, forced to the disk, and renamed: whoever is killed at any moment leaves either
+the old checkpoint or the new one. Nothing random has a state to keep: every draw of step k (its batch, its
+dropout, its negatives) is seeded by the run's seed, the stage and k. The learning rate is a function of k.
+Reading runs no code (`weights_only`).
+"""
+
+import os
+import pickle
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smlstm.errors import ConfigurationError, SmlstmError
+
+FORMAT = 1
+
+
+@dataclass
+class Progress:
+    """Where a stage stands."""
+
+    epoch: int = 0
+    batch: int = 0
+    """Batches of the epoch that are done."""
+    step: int = 0
+    best: float = -1.0
+    """Best dev Sum so far."""
+    best_epoch: int = -1
+    finished: str = ""
+    """Why the stage ended; empty while it has not."""
+    seconds: float = 0.0
+    metrics_bytes: int = 0
+    """Length of the metrics file: what is behind it belongs to steps that will come again."""
+    window: dict[str, float] = field(default_factory=dict)
+    """Sums since the last line of metrics."""
+    stuck: int = 0
+    """Lines in a row at the collapse value."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was read from a file."""
+
+    progress: Progress
+    identity: dict[str, Any]
+    model: dict[str, Any]
+    optimiser: dict[str, Any]
+    average: dict[str, Any] | None
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write atomically and durably."""
+    content = {
+        "format": FORMAT,
+        "progress": asdict(checkpoint.progress),
+        "identity": checkpoint.identity,
+        "model": checkpoint.model,
+        "optimiser": checkpoint.optimiser,
+        "average": checkpoint.average,
+    }
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise SmlstmError(f"{path} cannot be written: {error.strerror}; the checkpoint before it is whole") from error
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint; what is not one is refused."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
+        raise ConfigurationError(
+            f"{path} is not a checkpoint ({type(error).__name__}): start again with --fresh"
+        ) from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ConfigurationError(f"{path} was written by another version of smlstm: start again with --fresh")
+    return Checkpoint(
+        Progress(**content["progress"]),
+        content["identity"],
+        content["model"],
+        content["optimiser"],
+        content["average"],
+    )
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where folders can be synced."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def difference(old: dict[str, Any], new: dict[str, Any], place: str = "") -> str | None:
+    """Name the first setting in which two configurations differ, with both values."""
+    for key in sorted(set(old) | set(new)):
+        here = f"{place}{key}"
+        was, now = old.get(key), new.get(key)
+        if isinstance(was, dict) and isinstance(now, dict):
+            found = difference(was, now, f"{here}.")
+            if found:
+                return found
+        elif was != now:
+            return f"{here} was {was!r} and is {now!r}"
+    return None

@@ -1,0 +1,272 @@
+"""What a training run is: data, vocabulary, and stages that are trained one after the other.
+
+Read from TOML. All problems of a file are gathered and shown together, each with the name of its field.
+
+    [[data]]                 one or several datasets with their features
+    [vocabulary]             from training captions only
+    [vectors]                word vectors to start from, if wanted
+    [stage.mnlm]             any name, any number of stages, any kind of matcher, in the order of the file
+    [stage.smlstm]           start_from = "mnlm"
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError, ValidationError
+
+from smlstm.matcher import MatcherConfig
+from smlstm.model import Ensemble, ObjectiveConfig, compact, paper
+from smlstm.saving import KINDS
+
+Positive = Annotated[int, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+FROM_FEATURES = ("region_width", "context_width", "backbone")
+TRAINABLE = tuple(sorted(set(KINDS) - {Ensemble.kind}))
+_KINDS_BY_STAGE = {"smlstm": "sm-lstm", "vsepp": "vse++"}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class DataConfig(_Part):
+    """One dataset and its features; several are joined."""
+
+    dataset: Path = Field(description="folder or file of the dataset, relative to the configuration file")
+    features: Path = Field(description="its feature store, relative to the configuration file")
+    split_scheme: str | None = Field(default=None, description="which published splits, where there are several")
+    dev: bool = Field(
+        default=True,
+        description="whether its dev split is measured; false for data that is only there to learn from",
+    )
+
+
+class VocabularyConfig(_Part):
+    """Which words of the training captions are known."""
+
+    minimum_count: Positive = Field(
+        default=4,
+        description="times a word must be seen: fewer than 4 sights teach a vector nothing but its own captions",
+    )
+
+
+class VectorsConfig(_Part):
+    """GloVe vectors as a start of the word embedding."""
+
+    path: Path | None = Field(default=None, description="a GloVe text file; without it, the extra `glove` (50 wide)")
+
+
+class StageConfig(_Part):
+    """One matcher and how it is trained."""
+
+    kind: str = Field(default="sm-lstm", description="which matcher: by default the stage's name says it")
+    preset: Literal["compact", "paper"] = Field(
+        default="compact", description="sizes and objective to begin with; `compact` is what two CPU cores can train"
+    )
+    model: dict[str, Any] = Field(
+        default_factory=dict,
+        validate_default=True,
+        description="settings of the matcher that differ from the preset; F, D and backbone are the features'",
+    )
+    objective: ObjectiveConfig = Field(
+        default_factory=lambda: {},
+        validate_default=True,
+        description="what differs from the preset's objective, or from the paper's of a rival",
+    )
+    start_from: str | None = Field(
+        default=None,
+        description="an earlier stage or the folder of a saved model: an sm-LSTM takes what it shares with an MNLM",
+    )
+    epochs: Positive = Field(default=10, description="passes over all captions; early stopping may end them sooner")
+    batch_size: int = Field(
+        default=101, ge=2, description="captions a batch: 101 gives each pair the paper's 100 others"
+    )
+    negatives: Literal["batch", "uniform", "mined"] = Field(
+        default="batch",
+        description="mismatched pairs: all others of the batch; `objective.negatives` of them, drawn; or all others "
+        "of a batch whose captions were put together because an MNLM takes them for each other",
+    )
+    mined_group: int = Field(
+        default=16, ge=2, description="captions that are confusable with each other, in `mined` batches"
+    )
+    mined_pool: int = Field(
+        default=2000,
+        ge=2,
+        description="random captions among which a group is mined: a larger pool has harder groups, and more captions "
+        "that would be right for the other image too",
+    )
+    mined_by: str | None = Field(default=None, description="the MNLM that mines: as `start_from`, its default")
+    score_group: int | None = Field(
+        default=None,
+        ge=2,
+        description="score pairs within groups of so many captions only, not within the whole batch: the cost of a "
+        "batch grows with it, not with the batch's square. By default the whole batch",
+    )
+    accumulation: Positive = Field(
+        default=1, description="batches a step; negatives stay within each batch, gradients are averaged"
+    )
+    optimiser: Literal["adam", "adamw"] = Field(
+        default="adamw", description="AdamW is Adam where weight decay does not pass through the moments"
+    )
+    learning_rate: float = Field(default=1e-3, gt=0, description="the peak; Adam's usual, and what first trials used")
+    weight_decay: NotNegative = Field(default=0.0, description="off: dropout did more against over-fitting")
+    warmup_steps: int = Field(
+        default=100, ge=0, description="steps of linear rise: Adam's second moments are unknown at first"
+    )
+    decay: Literal["cosine", "linear", "none"] = Field(
+        default="cosine", description="how the rate falls after the rise; its slow end settles the ranking"
+    )
+    final_share: float = Field(
+        default=0.05, ge=0, le=1, description="of the peak rate, reached at the end; not 0, so the last epoch counts"
+    )
+    clip: NotNegative = Field(
+        default=2.0, description="largest norm of the gradient, as in VSE++ and SCAN; a recurrent net spikes. 0: none"
+    )
+    ema: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="decay of the moving average of weights that is measured and saved (0.999 averages the last "
+        "thousand steps); 0: the weights themselves, since cosine decay settles them already",
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="bfloat16 autocast where the processor multiplies it natively, float32 elsewhere"
+    )
+    dev_images: Positive = Field(
+        default=500, description="dev images measured after each epoch: all pairs of 1000 cost four times as much"
+    )
+    patience: int = Field(
+        default=3,
+        ge=0,
+        description="epochs without a better dev Sum before stopping early, since they cost hours; 0: never",
+    )
+    checkpoint_seconds: NotNegative = Field(
+        default=120.0, description="time between checkpoints within an epoch: what a power cut may cost"
+    )
+    log_steps: Positive = Field(default=20, description="steps averaged into one line of the metrics")
+
+    @field_validator("kind")
+    @classmethod
+    def _kind_is_known(cls, kind: str) -> str:
+        if kind not in TRAINABLE:
+            raise PydanticCustomError("kind", "known kinds are {known}", {"known": ", ".join(TRAINABLE)})
+        return kind
+
+    @field_validator("model")
+    @classmethod
+    def _fill_model(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "kind" not in info.data or "preset" not in info.data:
+            return given  # reported already
+        own = [name for name in FROM_FEATURES if name in given]
+        if own:
+            raise PydanticCustomError("model", "{own} comes from the features: leave it out", {"own": own[0]})
+        config_type = KINDS[info.data["kind"]].config_type
+        try:
+            settings = config_type.model_validate({**_preset_sizes(config_type, info.data["preset"]), **given})
+        except ValidationError as error:
+            text = "; ".join(describe(problem) for problem in error.errors())
+            raise PydanticCustomError("model", "{text}", {"text": text}) from None
+        return settings.model_dump(mode="json", exclude=set(FROM_FEATURES))
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _fill_objective(cls, given: Any, info: ValidationInfo) -> Any:
+        if not isinstance(given, dict) or "kind" not in info.data or "preset" not in info.data:
+            return given
+        matcher = KINDS[info.data["kind"]]
+        if hasattr(matcher, "objective"):
+            base: ObjectiveConfig = matcher.objective()
+        else:
+            base = _preset(info.data["preset"]).objective
+        fields = base.model_dump()
+        if matcher.kind == "mnlm":
+            fields["regulariser"] = 0.0  # it has no maps
+        return {**fields, "negatives": None, **given}
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "StageConfig":
+        drawn = self.objective.negatives
+        if (drawn is not None) != (self.negatives == "uniform"):
+            raise PydanticCustomError(
+                "negatives", 'objective.negatives and negatives = "uniform" go together: give both or neither', {}
+            )
+        if self.score_group is not None and self.batch_size % self.score_group:
+            raise PydanticCustomError(
+                "score_group",
+                "batch_size {batch} must be a multiple of score_group {group}",
+                {"batch": self.batch_size, "group": self.score_group},
+            )
+        unit = self.score_group or self.batch_size
+        if self.negatives == "mined" and unit % self.mined_group:
+            raise PydanticCustomError(
+                "mined_group",
+                "{unit} captions that are scored together must be a multiple of mined_group {group}",
+                {"unit": unit, "group": self.mined_group},
+            )
+        if self.negatives == "mined" and not (self.mined_by or self.start_from):
+            raise PydanticCustomError("mined_by", "mined batches need an MNLM: give mined_by or start_from", {})
+        return self
+
+    def matcher_config(self, region_width: int, context_width: int, backbone: str) -> MatcherConfig:
+        """The matcher's whole configuration, once the features are known."""
+        widths = {"region_width": region_width, "context_width": context_width, "backbone": backbone}
+        return KINDS[self.kind].config_type.model_validate({**self.model, **widths})
+
+
+class RunConfig(_Part):
+    """A whole run."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="the run's folder, in `runs/` unless told otherwise"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**31, description="decides start, order and dropout: the same, the same run")
+    device: str = Field(default="auto", description="cpu, cuda, cuda:1, mps; auto takes the first GPU, else the CPU")
+    data: list[DataConfig] = Field(min_length=1, description="joined; every image counts once")
+    vocabulary: VocabularyConfig = VocabularyConfig()
+    vectors: VectorsConfig | None = None
+    stage: dict[str, StageConfig] = Field(min_length=1, description="trained in this order")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_kinds(cls, raw: Any) -> Any:
+        """A stage called mnlm is an MNLM unless it says otherwise."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("stage"), dict):
+            return raw
+        stages = {}
+        for name, stage in raw["stage"].items():
+            kind = name if name in TRAINABLE else _KINDS_BY_STAGE.get(name)
+            stages[name] = {"kind": kind, **stage} if kind is not None and isinstance(stage, dict) else stage
+        return {**raw, "stage": stages}
+
+    @field_validator("stage")
+    @classmethod
+    def _names_are_folders(cls, stages: dict[str, StageConfig]) -> dict[str, StageConfig]:
+        for name in stages:
+            if not name.replace("-", "").replace("_", "").isalnum() or name == "model":
+                raise PydanticCustomError("stage", "{name} cannot name a stage: use letters and digits", {"name": name})
+        return stages
+
+
+def _preset(name: str) -> Any:
+    return paper() if name == "paper" else compact()
+
+
+def _preset_sizes(config_type: type[MatcherConfig], name: str) -> dict[str, Any]:
+    """What a preset says about a kind of matcher; rivals take what they share with its MNLM."""
+    preset = _preset(name)
+    base = preset.model if config_type is type(preset.model) else preset.baseline
+    known = set(config_type.model_fields)
+    return {field: value for field, value in base.model_dump().items() if field in known}
+
+
+def describe(problem: Any) -> str:
+    """One problem as a sentence that names its field."""
+    place = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"{place}: there is no such setting"
+    if problem["type"] == "missing":
+        return f"{place}: is missing"
+    found = problem.get("input")
+    shown = f" (found {found!r})" if isinstance(found, str | int | float | bool) else ""
+    return f"{place}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{shown}"

@@ -1,0 +1,109 @@
+"""Configuration files: TOML or JSON in, every problem at once out."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from smlstm.errors import ConfigurationError
+from smlstm.training.config import RunConfig, describe
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read_config(path: str | os.PathLike[str], settings: Sequence[str] = ()) -> RunConfig:
+    """Read a run's configuration from TOML, or from the `config.json` of a run; then apply `key=value` settings.
+
+    Relative paths are looked up beside the file, then in the working directory.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "config.json"
+    raw = _read(path)
+    for setting in settings:
+        _apply(raw, setting)
+    try:
+        config = RunConfig.model_validate(raw)
+    except ValidationError as error:
+        problems = [describe(problem) for problem in error.errors()]
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise ConfigurationError(f"{path} has {count}:\n" + "\n".join(f"  - {line}" for line in problems)) from None
+    return _with_paths(config, path.parent)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path} does not exist: give a TOML file or the folder of a run") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is not {path.suffix[1:].upper() or 'TOML'}: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path} must hold a table of settings")
+    return content
+
+
+def _apply(raw: dict[str, Any], setting: str) -> None:
+    """Put one `a.b.0.c=value` in its place; a value that is not TOML is a string."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise ConfigurationError(f'a setting is written key=value, such as stage.mnlm.epochs=5, not "{setting}"')
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = key.split(".")
+    place: Any = raw
+    for part in parents:
+        try:
+            place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
+        except (ValueError, IndexError, AttributeError):
+            raise ConfigurationError(f'there is no "{part}" to set in {key}') from None
+    if isinstance(place, list) and last.isdigit() and int(last) < len(place):
+        place[int(last)] = value
+    elif isinstance(place, dict):
+        place[last] = value
+    else:
+        raise ConfigurationError(f'there is no "{last}" to set in {key}')
+
+
+def _with_paths(config: RunConfig, folder: Path) -> RunConfig:
+    def find(path: Path) -> Path:
+        path = Path(os.path.expandvars(path)).expanduser()
+        beside = folder / path
+        return (path if not beside.exists() and path.exists() else beside).resolve()
+
+    data = [
+        part.model_copy(update={"dataset": find(part.dataset), "features": find(part.features)}) for part in config.data
+    ]
+    vectors = config.vectors
+    if vectors is not None and vectors.path is not None:
+        vectors = vectors.model_copy(update={"path": find(vectors.path)})
+    stages = {}
+    earlier: set[str] = set()
+    for name, stage in config.stage.items():
+        sources = {
+            field: str(find(Path(value)))
+            for field in ("start_from", "mined_by")
+            if (value := getattr(stage, field)) is not None and value not in earlier
+        }
+        for field, value in sources.items():
+            if not Path(value).exists():
+                known = ", ".join(sorted(earlier)) or "none"
+                raise ConfigurationError(
+                    f"stage.{name}.{field}: {getattr(stage, field)!r} is neither an earlier stage ({known}) "
+                    "nor a folder of a saved model"
+                )
+        stages[name] = stage.model_copy(update=sources)
+        earlier.add(name)
+    return config.model_copy(update={"data": data, "vectors": vectors, "stage": stages})

@@ -1,0 +1,148 @@
+"""The folder of a run: what was asked, on what it ran, what came out.
+
+runs/NAME/
+  config.json        the full configuration, defaults filled in; `smlstm train runs/NAME` runs it again
+  machine.json       versions, processor, when it began
+  curves.png         loss and dev Sum of all stages
+  model/             the last stage's best model (a link)
+  STAGE/
+    metrics.jsonl    one line every few steps, one an epoch
+    model/           the best model by dev Sum
+    checkpoint.pt    where it stands
+"""
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from smlstm import __version__
+from smlstm.training.config import RunConfig
+
+
+class RunFolder:
+    """Paths of a run, and what is written for its readers."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def begin(self, config: RunConfig) -> None:
+        """Write down what is going to happen."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        _write_json(self.path / "config.json", config.model_dump(mode="json"))
+        _write_json(self.path / "machine.json", describe_machine())
+
+    def stage(self, name: str) -> "StageFolder":
+        """The part of one stage."""
+        return StageFolder(self.path / name)
+
+    def show_model(self, stage: str) -> None:
+        """Let `model` point at a stage's best model."""
+        link, part = self.path / "model", self.path / ".model.part"
+        if link.is_dir() and not link.is_symlink():
+            shutil.rmtree(link)  # a copy, made where links cannot be
+        part.unlink(missing_ok=True)
+        try:
+            part.symlink_to(Path(stage) / "model", target_is_directory=True)
+            part.replace(link)
+        except OSError:
+            shutil.copytree(self.path / stage / "model", link)
+
+
+class StageFolder:
+    """Files of one stage."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.model, self.checkpoint, self.metrics = path / "model", path / "checkpoint.pt", path / "metrics.jsonl"
+
+    def begin(self, fresh: bool) -> None:
+        """Make the folder; remove the remains of a killed process, and everything if a fresh start is wanted."""
+        if fresh and self.path.exists():
+            shutil.rmtree(self.path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        for rest in [*self.path.glob(".model.*.part"), *self.path.glob(".model.*.old")]:
+            shutil.rmtree(rest, ignore_errors=True)
+
+
+class MetricsFile:
+    """Lines of JSON. Opened at a checkpoint's length: lines of steps that will come again are cut off."""
+
+    def __init__(self, path: Path, length: int) -> None:
+        self._file = path.open("ab")
+        self._file.truncate(min(length, self._file.seek(0, os.SEEK_END)))
+        self._file.seek(0, os.SEEK_END)
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Add a line."""
+        self._file.write(json.dumps({"event": event, **_rounded(fields)}).encode() + b"\n")
+
+    def sync(self) -> int:
+        """Force it to the disk; returns its length."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """Lines of a metrics file; one that is being written is left out."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            return
+
+
+def describe_machine() -> dict[str, Any]:
+    """What a result may depend on besides the configuration."""
+    return {
+        "began": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "smlstm": __version__,
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _rounded(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _rounded(value)
+        if isinstance(value, dict)
+        else float(f"{value:.6g}")
+        if isinstance(value, float)
+        else value
+        for key, value in fields.items()
+    }
+
+
+def _write_json(path: Path, content: Any) -> None:
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,190 @@
+"""A run: its stages one after the other, in one folder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smlstm.errors import ConfigurationError, InputError
+from smlstm.matcher import Matcher
+from smlstm.model import MNLM
+from smlstm.saving import KINDS
+from smlstm.text import Vocabulary
+from smlstm.text.vectors import read_vectors
+from smlstm.training.batches import seed_of
+from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
+from smlstm.training.config import RunConfig, StageConfig
+from smlstm.training.curves import draw_curves
+from smlstm.training.examples import Examples, read_examples
+from smlstm.training.folder import RunFolder, StageFolder, read_metrics
+from smlstm.training.loop import Stage, train_stage
+from smlstm.training.mining import Miner
+from smlstm.training.start import start_from_model, start_from_vectors
+from smlstm.training.stopping import Stopping
+from smlstm.training.watching import Watcher
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """How a stage ended."""
+
+    stage: str
+    reason: str
+    """Why it ended, or why it stopped before its end."""
+    finished: bool
+    best: dict[str, Any] | None
+    """The line of the metrics with the best dev Sum; None if nothing was measured."""
+
+
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    stages: Sequence[str] | None = None,
+    minutes: float | None = None,
+    fresh: bool = False,
+    watcher: Watcher | None = None,
+) -> list[StageResult]:
+    """Train the stages of a run, or some of them; what was begun in this folder is continued.
+
+    `minutes` ends training in time with a checkpoint; so does Ctrl-C. `fresh` forgets what the folder has of
+    the stages.
+    """
+    watcher = watcher or Watcher()
+    run = RunFolder(Path(folder))
+    names = _chosen(config, stages)
+    checkpoints = {name: _find_checkpoint(config, name, run.stage(name), fresh) for name in names}
+    device = _device(config.device)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    training, dev, notices = read_examples(config.data)
+    for notice in notices:
+        watcher.notice(notice)
+    vocabulary = Vocabulary.build(training.captions, config.vocabulary.minimum_count)
+    run.begin(config)
+    results: list[StageResult] = []
+    with Stopping(minutes) as stopping:
+        for name in names:
+            place, checkpoint = run.stage(name), checkpoints[name]
+            place.begin(fresh)
+            if checkpoint is None or not checkpoint.progress.finished:
+                world = World(config, run, vocabulary, training, dev, watcher)
+                stage = world.stage(name, device, new=checkpoint is None)
+                progress = train_stage(stage, checkpoint, stopping, watcher)
+                reason, finished = progress.finished or stopping.reason, bool(progress.finished)
+            else:
+                reason, finished = checkpoint.progress.finished, True
+            results.append(StageResult(name, reason, finished, best_line(place)))
+            if place.model.exists():
+                run.show_model(name)
+            draw_curves(run.path, list(config.stage))
+            if not finished:
+                break
+    return results
+
+
+def identity(config: RunConfig, name: str) -> dict[str, Any]:
+    """What makes a stage's steps what they are: with another of these, a checkpoint does not fit."""
+    whole = config.model_dump(mode="json", exclude={"name", "device", "stage"})
+    whole["data"] = dict(enumerate_as_text(whole["data"]))
+    return {**whole, "stage": {name: config.stage[name].model_dump(mode="json", exclude={"checkpoint_seconds"})}}
+
+
+def enumerate_as_text(items: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Number items from 0, so that a difference can name its place as `--set` does."""
+    return [(str(number), item) for number, item in enumerate(items)]
+
+
+def best_line(place: StageFolder) -> dict[str, Any] | None:
+    """The measured epoch with the best dev Sum."""
+    measured = [line for line in read_metrics(place.metrics) if "dev" in line]
+    return max(measured, key=lambda line: float(line["dev"]["sum"]), default=None)
+
+
+def _chosen(config: RunConfig, stages: Sequence[str] | None) -> list[str]:
+    unknown = [name for name in stages or () if name not in config.stage]
+    if unknown:
+        raise ConfigurationError(f'there is no stage "{unknown[0]}"; this run has {", ".join(config.stage)}')
+    return [name for name in config.stage if stages is None or not stages or name in stages]
+
+
+def _find_checkpoint(config: RunConfig, name: str, place: StageFolder, fresh: bool) -> Checkpoint | None:
+    if fresh or not place.checkpoint.exists():
+        return None
+    checkpoint = read_checkpoint(place.checkpoint)
+    found = difference(checkpoint.identity, identity(config, name))
+    if found:
+        raise ConfigurationError(
+            f"{place.path} holds a run of another configuration: {found}. Give --out another folder, "
+            "or --fresh to start this one again"
+        )
+    return checkpoint
+
+
+@dataclass(frozen=True)
+class World:
+    """What all stages of a run share."""
+
+    config: RunConfig
+    run: RunFolder
+    vocabulary: Vocabulary
+    training: Examples
+    dev: Examples
+    watcher: Watcher
+
+    def stage(self, name: str, device: torch.device, new: bool) -> Stage:
+        """A stage with its matcher as it starts; `new`: not one whose weights will come from a checkpoint."""
+        config = self.config.stage[name]
+        return Stage(
+            name=name,
+            config=config,
+            matcher=self._matcher(name, new).to(device),
+            seed=seed_of(self.config.seed, name),
+            folder=self.run.stage(name),
+            identity=identity(self.config, name),
+            training=self.training,
+            dev=self.dev,
+            miner=self._miner(config),
+        )
+
+    def _matcher(self, name: str, new: bool) -> Matcher:
+        stage, spec = self.config.stage[name], self.training.images.spec
+        settings = stage.matcher_config(spec.region_width, spec.context_width, spec.backbone)
+        torch.manual_seed(seed_of(self.config.seed, name, "start"))
+        matcher = KINDS[stage.kind](settings, self.vocabulary)
+        if new and self.config.vectors is not None:
+            taken = start_from_vectors(matcher, read_vectors(self.vocabulary, self.config.vectors.path))
+            self.watcher.notice(f"{name} starts with {taken}")
+        if new and stage.start_from is not None:
+            trained = _load(stage.start_from, self.run)
+            taken = ", ".join(start_from_model(matcher, trained))
+            self.watcher.notice(f"{name} starts from a trained {trained.kind}: {taken}")
+        return matcher
+
+    def _miner(self, stage: StageConfig) -> Miner | None:
+        if stage.negatives != "mined":
+            return None
+        source = stage.mined_by or stage.start_from
+        assert source is not None
+        mnlm = _load(source, self.run)
+        if not isinstance(mnlm, MNLM):
+            raise ConfigurationError(f"mined_by: {source} is a {mnlm.kind}, but an MNLM (or VSE++) mines")
+        return Miner.of(mnlm, self.training, stage.mined_group)
+
+
+def _load(source: str, run: RunFolder) -> Matcher:
+    """A saved model, or the best one of an earlier stage."""
+    folder = Path(source) if Path(source).is_absolute() else run.stage(source).model
+    if not folder.exists():
+        raise InputError(f'stage "{source}" has no model yet: train it first, or leave --stage out to train all')
+    return Matcher.load(folder / "model" if (folder / "model").is_dir() else folder)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.zeros(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigurationError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,58 @@
+"""Where a stage's weights come from: chance, word vectors, or a model that was trained before."""
+
+import torch
+
+from smlstm.errors import ConfigurationError
+from smlstm.matcher import Matcher
+from smlstm.model import MNLM, SMLSTM
+from smlstm.model.mnlm import initialise_from_mnlm
+from smlstm.text.vectors import WordVectors
+
+
+@torch.no_grad()
+def start_from_vectors(matcher: Matcher, vectors: WordVectors) -> str:
+    """Put known vectors into the word embedding; they are trained like all others."""
+    weight: torch.Tensor = matcher.embedding.weight  # type: ignore[union-attr,assignment]
+    if vectors.matrix.shape[1] != weight.shape[1]:
+        raise ConfigurationError(
+            f"the word vectors are {vectors.matrix.shape[1]} wide and embedding_width is {weight.shape[1]}: "
+            f"set it to {vectors.matrix.shape[1]}"
+        )
+    found = torch.from_numpy(vectors.found)
+    known = torch.from_numpy(vectors.matrix)[found]
+    # Brought to the size of the random vectors, whose neighbours they will be.
+    weight[found] = known * (weight[found].std() / known.std())
+    return f"word vectors of {vectors.coverage:.0%} of the words"
+
+
+@torch.no_grad()
+def start_from_model(matcher: Matcher, trained: Matcher) -> list[str]:
+    """Take over what two matchers share; the names of what was taken."""
+    if isinstance(matcher, SMLSTM) and isinstance(trained, MNLM):
+        taken = initialise_from_mnlm(matcher, trained)
+    else:
+        taken = _take_equal(matcher, trained)
+    if not taken:
+        raise ConfigurationError(
+            f"a {matcher.kind} of these sizes shares nothing with the {trained.kind} it should start from: "
+            "give both the same embedding_width and sentence_width, or leave start_from out"
+        )
+    return taken
+
+
+def _take_equal(matcher: Matcher, trained: Matcher) -> list[str]:
+    """Tensors of one name and shape; word vectors by word."""
+    theirs = trained.state_dict()
+    taken = []
+    for name, tensor in matcher.state_dict().items():
+        if name not in theirs or theirs[name].shape[1:] != tensor.shape[1:]:
+            continue
+        if name == "embedding.weight":
+            rows = [(row, trained.vocabulary.row(word)) for row, word in enumerate(matcher.vocabulary.words, start=2)]
+            pairs = torch.tensor([(1, 1), *((new, old) for new, old in rows if old > 1)])
+            tensor[pairs[:, 0]] = theirs[name][pairs[:, 1]]
+            taken.append(name)
+        elif theirs[name].shape == tensor.shape:
+            tensor.copy_(theirs[name])
+            taken.append(name)
+    return taken

@@ -1,0 +1,150 @@
+"""The loss of one batch: encode both sides once, score the grid of pairs, rank.
+
+Rows of the grid are the batch's images, each once; columns are its captions. Only captions of other images count
+as mismatched. With groups, only pairs within a group are scored.
+
+Memory: autograd keeps everything a pair went through. Where that would be more than `grid_bytes`, the grid is cut
+into blocks of images whose inside is computed again in the backward pass: 101 x 101 pairs of any size then need
+no more than a block and the encoded sides.
+"""
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens, join
+from smlstm.matcher import Matcher
+from smlstm.model import SMLSTM, ObjectiveConfig
+from smlstm.model.objective import ranking_loss, regulariser
+from smlstm.model.smlstm import EncodedSide
+
+GRID_BYTES = 1 << 30
+"""What autograd may keep of a grid of pairs: a quarter of the 4 GiB that a batch may need in all."""
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
+    """What one step reads."""
+
+    features: ImageFeatures  # U images
+    tokens: Tokens  # N captions
+    image_of: Tensor  # N: which of the U images each caption describes
+
+    def to(self, device: torch.device) -> "TrainingBatch":
+        """Move everything to a device."""
+        return TrainingBatch(self.features.to(device), self.tokens.to(device), self.image_of.to(device))
+
+
+class BatchLoss(nn.Module):
+    """Ranking loss and regulariser of a batch; a module, so that gradients can be averaged across processes."""
+
+    def __init__(
+        self, matcher: Matcher, objective: ObjectiveConfig, group: int | None = None, grid_bytes: int = GRID_BYTES
+    ) -> None:
+        super().__init__()
+        self.matcher = matcher
+        self.objective = objective
+        self._group, self._grid_bytes = group, grid_bytes
+
+    def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
+        """Ranking loss and weighted regulariser; 2."""
+        images = self.matcher.encode_images(batch.features)
+        sentences = encode_sentences(self.matcher, batch.tokens)
+        size = self._group or len(batch.image_of)
+        losses = []
+        for start in range(0, len(batch.image_of), size):
+            columns = slice(start, start + size)
+            rows, row_of = torch.unique(batch.image_of[columns], return_inverse=True)
+            losses.append(
+                self._grid_loss(
+                    images if len(rows) == len(images) else images.select(rows),
+                    sentences.select(columns),
+                    row_of,
+                    batch.tokens.mask[columns],
+                    generator,
+                )
+            )
+        return torch.stack(losses).mean(0)
+
+    def _grid_loss(
+        self, images: Batch, sentences: Batch, row_of: Tensor, words: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        matched = torch.stack([row_of, torch.arange(len(row_of), device=row_of.device)], 1)  # N, 2
+        maps = wants_maps(self.matcher, self.objective)
+        scores, saliency = score_grid(self.matcher, images, sentences, matched if maps else None, self._grid_bytes)
+        rows = torch.arange(len(images), device=row_of.device)
+        ranking = ranking_loss(scores.float(), rows, row_of, self.objective, generator)
+        if saliency is None:
+            return torch.stack([ranking, torch.zeros_like(ranking)])
+        return torch.stack([ranking, regulariser(saliency, words, self.objective)])
+
+
+def wants_maps(matcher: Matcher, objective: ObjectiveConfig) -> bool:
+    """Whether the regulariser has something to teach: maps that are learned."""
+    return isinstance(matcher, SMLSTM) and matcher.config.variant in ("att", "full") and objective.regulariser > 0
+
+
+def needs_regions(matcher: Matcher) -> bool:
+    """Whether a matcher looks at regions at all; if not, they need not be read."""
+    if isinstance(matcher, SMLSTM):
+        return matcher.config.variant != "ctx"
+    return matcher.kind not in ("mnlm", "vse++", "oem")
+
+
+def encode_sentences(matcher: Matcher, tokens: Tokens, parts: int = 3) -> Batch:
+    """Encode sentences sorted by length in a few parts: an LSTM over padding is time for nothing."""
+    if len(tokens) < 8 * parts:
+        return matcher.encode_sentences(tokens)
+    order = tokens.lengths.argsort(stable=True)
+    encoded = []
+    for places in order.tensor_split(parts):
+        lengths = tokens.lengths[places]
+        encoded.append(matcher.encode_sentences(Tokens(tokens.ids[places, : int(lengths.max())], lengths)))
+    return join(encoded).select(order.argsort())
+
+
+def score_grid(
+    matcher: Matcher, images: Batch, sentences: Batch, matched: Tensor | None, grid_bytes: int = GRID_BYTES
+) -> tuple[Tensor, Saliency | None]:
+    """Scores of all pairs (M, N) and, if wanted, the saliency of matched ones (rows of image, sentence)."""
+    rows = block_rows(matcher, images, sentences, grid_bytes)
+    if rows >= len(images) or not torch.is_grad_enabled():
+        return _score(matcher, images, sentences, matched)
+    scores: list[Tensor] = []
+    maps: list[Saliency] = []
+    places: list[Tensor] = []
+    for start in range(0, len(images), rows):
+        block, own = images.select(slice(start, start + rows)), None
+        if matched is not None:
+            place = ((matched[:, 0] >= start) & (matched[:, 0] < start + rows)).nonzero().squeeze(1)
+            own = matched[place] - matched.new_tensor([start, 0])
+            places.append(place)
+        part, seen = cast(
+            tuple[Tensor, Saliency | None], checkpoint(_score, matcher, block, sentences, own, use_reentrant=False)
+        )
+        scores.append(part)
+        if seen is not None:
+            maps.append(seen)
+    saliency = join(maps).select(torch.cat(places).argsort()) if maps else None
+    return torch.cat(scores), saliency
+
+
+def _score(matcher: Matcher, images: Batch, sentences: Batch, matched: Tensor | None) -> tuple[Tensor, Saliency | None]:
+    if matched is None:
+        return matcher.score(images, sentences), None
+    return cast(SMLSTM, matcher).score_and_attend(images, sentences, matched)
+
+
+def block_rows(matcher: Matcher, images: Batch, sentences: Batch, grid_bytes: int) -> int:
+    """Images whose pairs with all sentences autograd may keep at a time; rivals cut their grids themselves."""
+    if not isinstance(matcher, SMLSTM):
+        return len(images)
+    config, regions, words = matcher.config, cast(EncodedSide, images), cast(EncodedSide, sentences)
+    candidates = regions.candidates.shape[1] + words.candidates.shape[1]
+    attention = 0 if regions.keys is None else 4 * config.attention_width
+    # Counted off the equations: maps and their logits, queries, both instances and s_t, gates and states.
+    pair = config.steps * (2 * candidates + attention + 6 * config.similarity_width + 18 * config.hidden_width)
+    return max(1, grid_bytes // (4 * pair * len(sentences)))
