@@ -18,6 +18,9 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	touch $@
 
+demo: setup
+	$(BIN)/python examples/scenes.py demo
+
 test: setup
 	$(BIN)/python -m pytest
 
