@@ -3,7 +3,8 @@
 An interrupted epoch is therefore taken up at any batch without having kept anything. Modes:
 
 `batch`, `uniform`  a fresh order each epoch in which the captions of one image lie far apart: each image's n
-                    captions are spread evenly over the epoch, at random places
+                    captions are spread evenly over the epoch, at random places. With `together` > 1, so many
+                    captions of an image stay side by side: fewer images a batch, and fewer pairs
 `mined`             the same order cut into pools of some thousand captions; within a pool, groups of captions that
                     an MNLM takes for each other (mining.py)
 
@@ -38,9 +39,16 @@ class Batches:
     """The batches of every epoch."""
 
     def __init__(
-        self, image_of: Integers, size: int, seed: int, grouping: Grouping | None = None, pool: int = 0
+        self,
+        image_of: Integers,
+        size: int,
+        seed: int,
+        *,
+        together: int = 1,
+        grouping: Grouping | None = None,
+        pool: int = 0,
     ) -> None:
-        self._image_of, self._seed = image_of, seed
+        self._image_of, self._seed, self._together = image_of, seed, together
         self.size = min(size, len(image_of))
         self._grouping = grouping
         # A pool is a whole number of batches, so that no batch needs two pools.
@@ -71,8 +79,9 @@ class Batches:
         by_image = shuffled[np.argsort(self._image_of[shuffled], kind="stable")]
         _, starts, counts = np.unique(self._image_of[by_image], return_index=True, return_counts=True)
         turn = np.arange(len(by_image)) - np.repeat(starts, counts)  # 0..n-1 among its image's captions
-        place = (turn + rng.random(len(by_image))) / np.repeat(counts, counts)
-        return by_image[np.argsort(place, kind="stable")]
+        unit, units = turn // self._together, -(-counts // self._together)
+        lots = rng.random(len(by_image))[np.arange(len(by_image)) - turn % self._together]  # one for each unit
+        return by_image[np.argsort((unit + lots) / np.repeat(units, counts), kind="stable")]
 
     def _mine(self, epoch: int, pool: int) -> Integers:
         assert self._grouping is not None

@@ -87,6 +87,11 @@ class StageConfig(_Part):
         description="mismatched pairs: all others of the batch; `objective.negatives` of them, drawn; or all others "
         "of a batch whose captions were put together because an MNLM takes them for each other",
     )
+    captions_together: Positive = Field(
+        default=1,
+        description="captions of one image that come in the same batch: with 5, a batch has a fifth of the images and "
+        "of the pairs, and as many mismatched sentences, but few mismatched images. 1: as many of both",
+    )
     mined_group: int = Field(
         default=16, ge=2, description="captions that are confusable with each other, in `mined` batches"
     )
@@ -204,6 +209,8 @@ class StageConfig(_Part):
                 "{unit} captions that are scored together must be a multiple of mined_group {group}",
                 {"unit": unit, "group": self.mined_group},
             )
+        if self.negatives == "mined" and self.captions_together > 1:
+            raise PydanticCustomError("captions_together", "mined groups have one caption an image: leave it at 1", {})
         if self.negatives == "mined" and not (self.mined_by or self.start_from):
             raise PydanticCustomError("mined_by", "mined batches need an MNLM: give mined_by or start_from", {})
         return self

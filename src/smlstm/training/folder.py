@@ -8,6 +8,7 @@ runs/NAME/
   STAGE/
     metrics.jsonl    one line every few steps, one an epoch
     model/           the best model by dev Sum
+    model-at-stop/   a better one, if the clock stopped an epoch in its middle; gone when the run goes on
     checkpoint.pt    where it stands
 """
 
@@ -46,15 +47,16 @@ class RunFolder:
 
     def show_model(self, stage: str) -> None:
         """Let `model` point at a stage's best model."""
+        target = self.stage(stage).best_model
         link, part = self.path / "model", self.path / ".model.part"
         if link.is_dir() and not link.is_symlink():
             shutil.rmtree(link)  # a copy, made where links cannot be
         part.unlink(missing_ok=True)
         try:
-            part.symlink_to(Path(stage) / "model", target_is_directory=True)
+            part.symlink_to(target.relative_to(self.path), target_is_directory=True)
             part.replace(link)
         except OSError:
-            shutil.copytree(self.path / stage / "model", link)
+            shutil.copytree(target, link)
 
 
 class StageFolder:
@@ -63,13 +65,20 @@ class StageFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.model, self.checkpoint, self.metrics = path / "model", path / "checkpoint.pt", path / "metrics.jsonl"
+        # Apart from `model`: what a stopped epoch gave must not stand in the way of a run that goes on exactly.
+        self.model_at_stop = path / "model-at-stop"
+
+    @property
+    def best_model(self) -> Path:
+        """The best model there is by now."""
+        return self.model_at_stop if self.model_at_stop.exists() else self.model
 
     def begin(self, fresh: bool) -> None:
         """Make the folder; remove the remains of a killed process, and everything if a fresh start is wanted."""
         if fresh and self.path.exists():
             shutil.rmtree(self.path)
         self.path.mkdir(parents=True, exist_ok=True)
-        for rest in [*self.path.glob(".model.*.part"), *self.path.glob(".model.*.old")]:
+        for rest in [*self.path.glob(".model*.part"), *self.path.glob(".model*.old")]:
             shutil.rmtree(rest, ignore_errors=True)
 
 

@@ -8,10 +8,12 @@ A step is a function of the weights before it and of its number: batch, dropout 
 """
 
 import math
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,7 +72,14 @@ class _Loop:
         self.dev = job.dev.first_images(stage.dev_images)
         self.device = next(matcher.parameters()).device
         self.tokens = self.training.encode(matcher.vocabulary, matcher.config.max_words)
-        self.batches = Batches(self.training.image_of, stage.batch_size, job.seed, job.miner, stage.mined_pool)
+        self.batches = Batches(
+            self.training.image_of,
+            stage.batch_size,
+            job.seed,
+            together=stage.captions_together,
+            grouping=job.miner,
+            pool=stage.mined_pool,
+        )
         self.loss: nn.Module = BatchLoss(matcher, stage.objective, stage.score_group)
         self.optimiser = make_optimiser(stage, matcher)
         self.average = MovingAverage(matcher, stage.ema) if stage.ema else None
@@ -91,6 +100,7 @@ class _Loop:
     def run(self) -> Progress:
         """All epochs that are left."""
         self.metrics = MetricsFile(self.folder.metrics, self.progress.metrics_bytes)
+        shutil.rmtree(self.folder.model_at_stop, ignore_errors=True)
         self.watcher.begin(self.name, self.progress.step, self.steps)
         self.clock = time.monotonic()
         self.saved_at = self.window_at = self.clock
@@ -213,7 +223,7 @@ class _Loop:
         better = found.sum > progress.best
         if better:
             progress.best, progress.best_epoch = found.sum, progress.epoch
-            self._save_model()
+            self._save_model(self.folder.model)
         self._write(
             "epoch", epoch=progress.epoch, step=progress.step, dev=found.to_dict(), best=better,
             dev_seconds=took, seconds=self._seconds(),
@@ -233,10 +243,10 @@ class _Loop:
             return
         found, _ = self._measure()
         better = found.sum > self.progress.best
-        # Neither the checkpoint nor the metrics before it know of this: a continued run goes its own way.
+        # Behind the checkpoint's end of the metrics: when the run goes on, this line is cut off.
         self._write("stopped", epoch=self.progress.epoch, step=self.progress.step, dev=found.to_dict(), best=better)
         if better:
-            self._save_model()
+            self._save_model(self.folder.model_at_stop)
         self.metrics.sync()
         self.watcher.dev(self.name, self.progress.epoch, found, better)
 
@@ -259,10 +269,10 @@ class _Loop:
         reserve = self.dev_seconds or dev_pairs / (3 * self.pair_rate) if self.pair_rate else 0.0
         return bool(self.stopping.reason) or self.stopping.seconds_left < reserve
 
-    def _save_model(self) -> None:
+    def _save_model(self, folder: Path) -> None:
         if self.average is not None:
             self.average.swap()
-        self.matcher.save(self.folder.model)
+        self.matcher.save(folder)
         if self.average is not None:
             self.average.swap()
 

@@ -72,9 +72,8 @@ class Miner:
 
 def _first_of_each(images: Integers, anchor: int) -> Integers:
     """Places of the first caption of each image but the anchor's, in order."""
-    _, first = np.unique(images, return_index=True)
-    first = np.sort(first)
-    return first[images[first] != anchor]
+    first: Integers = np.sort(np.unique(images, return_index=True)[1])
+    return first[np.flatnonzero(images[first] != anchor)]
 
 
 def _vectors(encoded: object) -> Tensor:

@@ -76,7 +76,7 @@ def train(
             else:
                 reason, finished = checkpoint.progress.finished, True
             results.append(StageResult(name, reason, finished, best_line(place)))
-            if place.model.exists():
+            if place.best_model.exists():
                 run.show_model(name)
             draw_curves(run.path, list(config.stage))
             if not finished:
@@ -175,7 +175,7 @@ class World:
 
 def _load(source: str, run: RunFolder) -> Matcher:
     """A saved model, or the best one of an earlier stage."""
-    folder = Path(source) if Path(source).is_absolute() else run.stage(source).model
+    folder = Path(source) if Path(source).is_absolute() else run.stage(source).best_model
     if not folder.exists():
         raise InputError(f'stage "{source}" has no model yet: train it first, or leave --stage out to train all')
     return Matcher.load(folder / "model" if (folder / "model").is_dir() else folder)
