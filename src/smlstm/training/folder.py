@@ -87,7 +87,8 @@ class MetricsFile:
 
     def __init__(self, path: Path, length: int) -> None:
         self._file = path.open("ab")
-        self._file.truncate(min(length, self._file.seek(0, os.SEEK_END)))
+        if path.is_file():  # not the null device of a process that only computes
+            self._file.truncate(min(length, self._file.seek(0, os.SEEK_END)))
         self._file.seek(0, os.SEEK_END)
 
     def write(self, event: str, **fields: Any) -> None:

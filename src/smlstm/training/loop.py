@@ -8,11 +8,12 @@ A step is a function of the weights before it and of its number: batch, dropout 
 """
 
 import math
+import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smlstm.errors import SmlstmError
+from smlstm.errors import ConfigurationError, SmlstmError
 from smlstm.matcher import Matcher
 from smlstm.model.objective import collapse_loss
 from smlstm.training.batches import Batches, seed_of
 from smlstm.training.checkpoint import Checkpoint, Progress, write_checkpoint
 from smlstm.training.config import StageConfig
 from smlstm.training.dev import DevMetrics, dev_metrics
+from smlstm.training.distributed import Processes, SharedBatchLoss
 from smlstm.training.examples import Examples, Integers
 from smlstm.training.folder import MetricsFile, StageFolder
 from smlstm.training.mining import Miner
@@ -53,6 +55,7 @@ class Stage:
     training: Examples
     dev: Examples
     miner: Miner | None = None
+    processes: Processes = field(default_factory=Processes)
 
 
 def train_stage(stage: Stage, checkpoint: Checkpoint | None, stopping: Stopping, watcher: Watcher) -> Progress:
@@ -80,7 +83,8 @@ class _Loop:
             grouping=job.miner,
             pool=stage.mined_pool,
         )
-        self.loss: nn.Module = BatchLoss(matcher, stage.objective, stage.score_group)
+        self.processes = job.processes
+        self.loss = _make_loss(job)
         self.optimiser = make_optimiser(stage, matcher)
         self.average = MovingAverage(matcher, stage.ema) if stage.ema else None
         self.progress = Progress()
@@ -99,8 +103,10 @@ class _Loop:
 
     def run(self) -> Progress:
         """All epochs that are left."""
-        self.metrics = MetricsFile(self.folder.metrics, self.progress.metrics_bytes)
-        shutil.rmtree(self.folder.model_at_stop, ignore_errors=True)
+        first = self.processes.first
+        self.metrics = MetricsFile(self.folder.metrics if first else Path(os.devnull), self.progress.metrics_bytes)
+        if first:
+            shutil.rmtree(self.folder.model_at_stop, ignore_errors=True)
         self.watcher.begin(self.name, self.progress.step, self.steps)
         self.clock = time.monotonic()
         self.saved_at = self.window_at = self.clock
@@ -108,7 +114,8 @@ class _Loop:
         try:
             while not self.progress.finished:
                 if not self._epoch():
-                    self._stop_here()
+                    if self.processes.first:
+                        self._stop_here()
                     break
                 self._end_epoch()
         finally:
@@ -126,9 +133,9 @@ class _Loop:
                 progress.batch += each
                 if progress.step % self.stage.log_steps == 0:
                     self._log()
-                if self._should_stop():
+                if self.processes.agree(self._should_stop()):
                     return progress.batch >= self.epoch_steps * each
-                if time.monotonic() - self.saved_at > self.stage.checkpoint_seconds:
+                if self.processes.first and time.monotonic() - self.saved_at > self.stage.checkpoint_seconds:
                     self._save()
         finally:
             batches.close()
@@ -139,14 +146,16 @@ class _Loop:
 
     def _read(self, captions: Integers) -> TrainingBatch:
         """Features and words of a batch; runs in the thread that reads ahead."""
+        captions = self.processes.part(captions)
         images, row_of = np.unique(self.training.image_of[captions], return_inverse=True)
         features = self.training.images.read(images, needs_regions(self.matcher))
-        return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of.astype(np.int64)))
+        row_of = row_of.astype(np.int64)
+        return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of), torch.from_numpy(images))
 
     def _step(self, batches: list[TrainingBatch]) -> None:
         stage, progress = self.stage, self.progress
         seed = seed_of(self.seed, "step", progress.step)
-        torch.manual_seed(seed)  # dropout
+        torch.manual_seed(seed + self.processes.rank)  # dropout
         generator = torch.Generator().manual_seed(seed)  # drawn negatives
         rate = learning_rate(stage, progress.step, self.steps)
         for group in self.optimiser.param_groups:
@@ -219,6 +228,20 @@ class _Loop:
         progress, stage = self.progress, self.stage
         self._log()
         progress.window = {}
+        if self.processes.first:
+            self._measure_epoch()
+        progress.best = self.processes.agree_on(progress.best)
+        progress.best_epoch = int(self.processes.agree_on(progress.best_epoch))
+        progress.epoch, progress.batch = progress.epoch + 1, 0
+        if progress.epoch >= stage.epochs:
+            progress.finished = "all epochs are done"
+        elif stage.patience and progress.epoch - 1 - progress.best_epoch >= stage.patience:
+            progress.finished = f"no better dev Sum for {stage.patience} epochs"
+        if self.processes.first:
+            self._save()
+
+    def _measure_epoch(self) -> None:
+        progress = self.progress
         found, took = self._measure()
         better = found.sum > progress.best
         if better:
@@ -229,12 +252,6 @@ class _Loop:
             dev_seconds=took, seconds=self._seconds(),
         )  # fmt: skip
         self.watcher.dev(self.name, progress.epoch, found, better)
-        progress.epoch, progress.batch = progress.epoch + 1, 0
-        if progress.epoch >= stage.epochs:
-            progress.finished = "all epochs are done"
-        elif stage.patience and progress.epoch - 1 - progress.best_epoch >= stage.patience:
-            progress.finished = f"no better dev Sum for {stage.patience} epochs"
-        self._save()
 
     def _stop_here(self) -> None:
         """Leave a checkpoint; if the clock stopped us, also say how good the model is by now."""
@@ -293,6 +310,22 @@ class _Loop:
     def _write(self, event: str, **fields: object) -> None:
         self.metrics.write(event, **fields)
         self.watcher.metrics(self.name, self.progress.step, {"event": event, **fields})
+
+
+def _make_loss(job: Stage) -> nn.Module:
+    """The loss of a batch, or of our part of one."""
+    group, size = job.config.score_group, job.processes.size
+    if size == 1:
+        return BatchLoss(job.matcher, job.config.objective, group)
+    if group is None:
+        return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective))
+    # Pairs within groups need nothing from other processes, if no group is cut.
+    if job.config.batch_size // group % size:
+        raise ConfigurationError(
+            f"stage.{job.name}: {job.config.batch_size // group} groups a batch cannot be shared by {size} processes "
+            "evenly; change batch_size or score_group"
+        )
+    return job.processes.share(BatchLoss(job.matcher, job.config.objective, group))
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:

@@ -17,6 +17,7 @@ from smlstm.training.batches import seed_of
 from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
 from smlstm.training.config import RunConfig, StageConfig
 from smlstm.training.curves import draw_curves
+from smlstm.training.distributed import Processes
 from smlstm.training.examples import Examples, read_examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import Stage, train_stage
@@ -52,9 +53,22 @@ def train(
     `minutes` ends training in time with a checkpoint; so does Ctrl-C. `fresh` forgets what the folder has of
     the stages.
     """
-    watcher = watcher or Watcher()
-    run = RunFolder(Path(folder))
-    names = _chosen(config, stages)
+    with Processes() as processes, Stopping(minutes) as stopping:
+        watcher = watcher if watcher is not None and processes.first else Watcher()
+        return _train(
+            config, RunFolder(Path(folder)), _chosen(config, stages), fresh, _Helpers(processes, stopping, watcher)
+        )
+
+
+@dataclass(frozen=True)
+class _Helpers:
+    processes: Processes
+    stopping: Stopping
+    watcher: Watcher
+
+
+def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, helpers: _Helpers) -> list[StageResult]:
+    processes, stopping, watcher = helpers.processes, helpers.stopping, helpers.watcher
     checkpoints = {name: _find_checkpoint(config, name, run.stage(name), fresh) for name in names}
     device = _device(config.device)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -62,25 +76,28 @@ def train(
     for notice in notices:
         watcher.notice(notice)
     vocabulary = Vocabulary.build(training.captions, config.vocabulary.minimum_count)
-    run.begin(config)
+    processes.wait()  # all have looked for checkpoints before any folder changes
+    if processes.first:
+        run.begin(config)
+    world = World(config, run, vocabulary, training, dev, helpers)
     results: list[StageResult] = []
-    with Stopping(minutes) as stopping:
-        for name in names:
-            place, checkpoint = run.stage(name), checkpoints[name]
+    for name in names:
+        place, checkpoint = run.stage(name), checkpoints[name]
+        if processes.first:
             place.begin(fresh)
-            if checkpoint is None or not checkpoint.progress.finished:
-                world = World(config, run, vocabulary, training, dev, watcher)
-                stage = world.stage(name, device, new=checkpoint is None)
-                progress = train_stage(stage, checkpoint, stopping, watcher)
-                reason, finished = progress.finished or stopping.reason, bool(progress.finished)
-            else:
-                reason, finished = checkpoint.progress.finished, True
-            results.append(StageResult(name, reason, finished, best_line(place)))
+        if checkpoint is None or not checkpoint.progress.finished:
+            progress = train_stage(world.stage(name, device, new=checkpoint is None), checkpoint, stopping, watcher)
+            reason, finished = progress.finished or stopping.reason, bool(progress.finished)
+        else:
+            reason, finished = checkpoint.progress.finished, True
+        results.append(StageResult(name, reason, finished, best_line(place)))
+        if processes.first:
             if place.best_model.exists():
                 run.show_model(name)
             draw_curves(run.path, list(config.stage))
-            if not finished:
-                break
+        processes.wait()  # the next stage may start from this one's model
+        if not finished:
+            break
     return results
 
 
@@ -131,7 +148,7 @@ class World:
     vocabulary: Vocabulary
     training: Examples
     dev: Examples
-    watcher: Watcher
+    helpers: _Helpers
 
     def stage(self, name: str, device: torch.device, new: bool) -> Stage:
         """A stage with its matcher as it starts; `new`: not one whose weights will come from a checkpoint."""
@@ -146,6 +163,7 @@ class World:
             training=self.training,
             dev=self.dev,
             miner=self._miner(config),
+            processes=self.helpers.processes,
         )
 
     def _matcher(self, name: str, new: bool) -> Matcher:
@@ -155,11 +173,11 @@ class World:
         matcher = KINDS[stage.kind](settings, self.vocabulary)
         if new and self.config.vectors is not None:
             taken = start_from_vectors(matcher, read_vectors(self.vocabulary, self.config.vectors.path))
-            self.watcher.notice(f"{name} starts with {taken}")
+            self.helpers.watcher.notice(f"{name} starts with {taken}")
         if new and stage.start_from is not None:
             trained = _load(stage.start_from, self.run)
             taken = ", ".join(start_from_model(matcher, trained))
-            self.watcher.notice(f"{name} starts from a trained {trained.kind}: {taken}")
+            self.helpers.watcher.notice(f"{name} starts from a trained {trained.kind}: {taken}")
         return matcher
 
     def _miner(self, stage: StageConfig) -> Miner | None:

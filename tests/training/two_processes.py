@@ -1,0 +1,29 @@
+"""What one of two processes does in `test_distributed.py`; started with torchrun's environment variables."""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from smlstm.training import read_config, train
+from smlstm.training.distributed import Processes, SharedBatchLoss
+from tests.training.grids import example_batch, example_matcher, example_objective, part_of
+
+
+def gradients(folder: Path) -> None:
+    """Our gradients of the shared loss, once for each kind of matcher."""
+    with Processes() as processes:
+        for kind in ("mnlm", "sm-lstm"):
+            matcher = example_matcher(kind)
+            loss = processes.share(SharedBatchLoss(matcher, example_objective()))
+            found = loss(part_of(example_batch(), processes))
+            found.sum().backward()
+            grads = {name: parameter.grad for name, parameter in matcher.named_parameters()}
+            torch.save({"loss": found.detach(), "grads": grads}, folder / f"{kind}-{processes.rank}.pt")
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    torch.set_num_threads(1)
+    gradients(target)
+    train(read_config(target / "tiny.toml"), target / "run")
