@@ -1,0 +1,199 @@
+"""sm-LSTM over many pairs at the speed of its matrix products.
+
+The same function as `SMLSTM.score`, rearranged; `tests/scoring` holds the two together. What is different:
+
+- Every tanh is written as tanh(x) = 2 sig(2x) - 1, which is several times faster, and the factors 2 and the -1 go
+  into weights that are prepared once. What a step keeps is h/2 and 2c.
+- h W_h of the gates and of both attentions share their input: one product with the weights side by side.
+- s W_s is added into the gates by the product itself; the gates are squashed in place, by one sigmoid.
+- `gated`: w_p * tanh(q) . k_i = sig(2q) . (2 w_p k_i) - w_p . k_i; both factors of k_i are prepared once an image.
+- `joint`: sig(k + q) = 1 / (1 + exp(-k) exp(-q)), see `model/joint.py`; exp(-k) is prepared once an image.
+- h_0 = 0: the first step needs no h, no forget gate, and its attention is prepared once an image and a sentence.
+- `mean`, `ctx` and `separate` look alike at every step: their s_t W_s is computed once for all of them.
+- Padding has a prepared logit of minus infinity.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from smlstm.batch import Batch
+from smlstm.model.attention import ContextModulatedAttention, saliency
+from smlstm.model.joint import moderate, weighted_units
+from smlstm.model.smlstm import SMLSTM, EncodedSide
+from smlstm.scoring.pairing import Chosen, Grid, Pairing
+from smlstm.scoring.products import Products
+from smlstm.scoring.scorer import Scorer
+
+
+@dataclass(frozen=True)
+class PreparedSide(Batch):
+    """One side: what attention sees at h_0, and, where later steps look elsewhere, what they need for it."""
+
+    first: Tensor  # B, S: attended at the first step
+    candidates: Tensor | None = None  # B, C, S
+    keys: Tensor | None = None  # B, C, A: gated: 2 w_p k; joint: exp(-k), or k where that is not safe
+    own: Tensor | None = None  # B, C: the logit's part that no pair changes; minus infinity on padding
+    reference: Tensor | None = None  # B, A: gated: 2 m W_m
+    exponential: Tensor | None = None  # B: joint: whether keys are exp(-k)
+
+
+class FusedScorer(Scorer[PreparedSide]):
+    """Scores pairs with one sm-LSTM, whose weights it has copied and rearranged."""
+
+    @torch.no_grad()
+    def __init__(self, model: SMLSTM, dtype: torch.dtype) -> None:
+        config, aggregation = model.config, model.aggregation
+        self.model, self.dtype, self.products = model, dtype, Products(dtype)
+        self.steps, self.width = config.steps, config.hidden_width
+        self.product, self.joint = config.comparison == "product", config.modulation == "joint"
+        self.looks = config.variant in ("att", "full") and config.modulation != "separate" and config.steps > 1
+
+        similarity, bias = _rearranged(aggregation.similarity.weight), _rearranged(aggregation.similarity.bias)
+        if self.product:  # s = 2 sig(2uv) - 1
+            bias, similarity = bias - similarity.sum(1), 2 * similarity
+        hidden, biases = [2 * _rearranged(aggregation.hidden.weight)], [bias]
+        for attention in (model.image_attention, model.sentence_attention) if self.looks else ():
+            assert attention is not None
+            weight = attention.hidden.weight
+            hidden.append(-2 * weight if self.joint else 4 * weight)
+            biases.append(weight.new_zeros(len(weight)) if self.joint else 2 * attention.hidden.bias)
+        # Products run fastest with the weights laid out as they are read.
+        self.hidden = torch.cat(hidden).T.to(dtype).contiguous()  # H, 4H or 4H + 2A
+        self.bias = torch.cat(biases)
+        self.similarity = similarity.T.to(dtype).contiguous()  # S, 4H
+        self.unit = (2 * aggregation.unit.weight).T.to(dtype).contiguous()  # H, H
+        self.unit_bias = aggregation.unit.bias.detach()
+        self.output, self.output_bias = aggregation.output.weight[0].detach(), aggregation.output.bias.detach()
+        self.pair_width = len(self.bias) + 3 * self.width + 3 * config.similarity_width
+
+    def prepare_images(self, images: Batch) -> PreparedSide:
+        """Images, with the 2 of s = 2 sig(2uv) - 1."""
+        side = self._prepare(self.model.image_attention, images)
+        if not self.product:
+            return side
+        candidates = None if side.candidates is None else 2 * side.candidates
+        return replace(side, first=2 * side.first, candidates=candidates)
+
+    def prepare_sentences(self, sentences: Batch) -> PreparedSide:
+        """Sentences, without the padding that all of them share."""
+        return self._prepare(self.model.sentence_attention, _trimmed(sentences))
+
+    def _prepare(self, attention: ContextModulatedAttention | None, side: Batch) -> PreparedSide:
+        assert isinstance(side, EncodedSide)
+        keys, reference, exponential = side.keys, side.reference, None
+        if attention is None or keys is None:
+            logits = side.candidates.new_zeros(len(side), 1, side.candidates.shape[1])
+        else:
+            logits = attention.logits(keys, reference, None)
+        first = (saliency(logits, side.mask) @ side.candidates).squeeze(1)
+        if not self.looks:
+            return PreparedSide(first)
+        assert attention is not None and keys is not None
+        if self.joint:
+            own = keys.new_zeros(keys.shape[:2])
+            keys, reference = keys if reference is None else keys + reference[:, None], None
+            safe = moderate(keys)
+            keys = keys.neg().exp_() if safe else keys
+            exponential = torch.full((len(side),), safe)
+        else:
+            weight = attention.output.weight[0]
+            own = -(keys @ weight)
+            keys = (keys * (2 * weight)).to(self.dtype)
+            reference = None if reference is None else 2 * reference
+        if side.mask is not None:
+            own = own.masked_fill(~side.mask, -torch.inf)
+        return PreparedSide(first, side.candidates.to(self.dtype), keys, own, reference, exponential)
+
+    def grid(self, images: PreparedSide, sentences: PreparedSide) -> Tensor:
+        """All pairs; m, n."""
+        return self._run(Grid(len(images), len(sentences)), images, sentences).view(len(images), len(sentences))
+
+    def chosen(self, images: PreparedSide, sentences: PreparedSide, rows: Tensor, columns: Tensor) -> Tensor:
+        """Some pairs; P."""
+        return self._run(Chosen(rows), images, sentences.select(columns))
+
+    @torch.no_grad()
+    def _run(self, pairing: Pairing, images: PreparedSide, sentences: PreparedSide) -> Tensor:
+        gates_width, products = 4 * self.width, self.products
+        alike = self._compare(*pairing.firsts(images.first, sentences.first))  # P, S
+        constant = None
+        if self.looks or self.steps == 1:
+            used = slice(self.width, gates_width)  # there is no memory to forget
+            gates = products.linear("both", self.bias[used], alike, self.similarity[:, used])  # P, 3H
+        else:
+            constant = products.linear("constant", self.bias, alike, self.similarity)  # P, 4H
+            gates = products.keep("both", tuple(constant.shape), constant).copy_(constant)[:, self.width :]
+        hidden, memory = self._step(gates, None)
+        for _ in range(1, self.steps):
+            if constant is not None:
+                gates = products.linear("both", constant, hidden, self.hidden)  # P, 4H
+            else:
+                both = products.linear("both", self.bias, hidden, self.hidden)  # P, 4H + 2A
+                gates, (p, q) = both[:, :gates_width], both[:, gates_width:].chunk(2, dim=1)
+                alike = self._compare(
+                    pairing.images(p, lambda query, rows: self._look("image", query, images.select(rows))),
+                    pairing.sentences(q, lambda query, rows: self._look("sentence", query, sentences.select(rows))),
+                )
+                products.add_linear(gates, alike, self.similarity)
+            hidden, memory = self._step(gates, memory)
+        units = products.linear("both", self.unit_bias, hidden, self.unit).sigmoid_()
+        return units @ self.output + self.output_bias
+
+    def _step(self, gates: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
+        """One step of the LSTM from gates that are overwritten; h/2 and 2c; P, H."""
+        i, c, o = gates.sigmoid_()[:, -3 * self.width :].chunk(3, dim=1)
+        new = c.sub_(0.5).mul_(i)
+        if memory is None:
+            memory = torch.mul(new, 4, out=self.products.keep("memory", tuple(new.shape), new))
+        else:
+            memory.mul_(gates[:, : self.width]).add_(new, alpha=4)
+        hidden = self.products.keep("hidden", tuple(new.shape), new)
+        return torch.sigmoid(memory, out=hidden).sub_(0.5).mul_(o), memory
+
+    def _compare(self, image: Tensor, sentence: Tensor) -> Tensor:
+        """s, or (s + 1) / 2 for `product`; two that broadcast to the pairs -> P, S."""
+        shape = tuple(max(sizes) for sizes in zip(image.shape, sentence.shape, strict=True))
+        alike = self.products.keep("alike", shape, image)
+        (torch.mul if self.product else torch.add)(image, sentence, out=alike)
+        return alike.sigmoid_().flatten(0, -2)
+
+    def _look(self, name: str, query: Tensor, side: PreparedSide) -> Tensor:
+        """What b items look like to n queries each, which are overwritten; b, n, A -> b, n, S."""
+        assert side.keys is not None and side.own is not None and side.candidates is not None
+        own = side.own[:, None]  # b, 1, C
+        if self.joint:
+            logits = self._joint_logits(name, query, side).add_(own)
+        else:
+            if side.reference is not None:
+                query.add_(side.reference[:, None])
+            logits = self.products.batched(f"{name} logits", own, query.sigmoid_(), side.keys.transpose(1, 2))
+        return self.products.batched(name, None, torch.softmax(logits, dim=-1), side.candidates)
+
+    def _joint_logits(self, name: str, query: Tensor, side: PreparedSide) -> Tensor:
+        """The query comes as -h W_h; b, n, C."""
+        attention = self.model.image_attention if name == "image" else self.model.sentence_attention
+        assert attention is not None and side.keys is not None and side.exponential is not None
+        weight = attention.output.weight[0]
+        if moderate(query) and side.exponential.all():
+            return weighted_units(side.keys, query.exp_(), weight, exponentials=True)
+        exponential = side.exponential.to(query.device)[:, None, None]
+        keys = torch.where(exponential, -side.keys.log(), side.keys)
+        return weighted_units(keys, query.neg_(), weight, exponentials=False)
+
+
+def _rearranged(gates: Tensor) -> Tensor:
+    """Rows of the gates i, f, c, o as f, i, c, o; those of c doubled, since its tanh becomes a sigmoid."""
+    i, f, c, o = gates.chunk(4)
+    return torch.cat([f, i, 2 * c, o])
+
+
+def _trimmed(sentences: Batch) -> EncodedSide:
+    """Sentences cut to the longest of them."""
+    assert isinstance(sentences, EncodedSide)
+    if sentences.mask is None or len(sentences) == 0:
+        return sentences
+    longest = int(sentences.mask.sum(1).max())
+    keys = None if sentences.keys is None else sentences.keys[:, :longest]
+    return replace(sentences, candidates=sentences.candidates[:, :longest], mask=sentences.mask[:, :longest], keys=keys)

@@ -1,0 +1,133 @@
+"""One scoring job: a matcher ready to score, the size of its tiles, and how far it is."""
+
+import copy
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smlstm.batch import Batch, ImageFeatures
+from smlstm.errors import ConfigurationError, InputError
+from smlstm.matcher import Matcher
+from smlstm.scoring.images import ImageSource
+from smlstm.scoring.matrix import Output
+from smlstm.scoring.precision import choose_precision
+from smlstm.scoring.progress import Progress, ProgressCallback
+from smlstm.scoring.scorer import Scorer, scorer_for
+from smlstm.scoring.sentences import Sentences
+
+TILE_BYTES = 48 << 20
+"""What a tile's pairs need on their way: large enough for fast products, small enough for a shared cache."""
+
+_IMAGES, _MOST_IMAGES, _MOST_SENTENCES = 16, 64, 512
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Images and sentences that are scored together."""
+
+    images: int
+    sentences: int
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a tile."""
+        return self.images * self.sentences
+
+
+def choose_tile(tile: tuple[int, int] | None, pair_width: int) -> Tile:
+    """The caller's tile, or one whose pairs need about `TILE_BYTES`."""
+    if tile is not None:
+        if min(tile) < 1:
+            raise ConfigurationError(f"tile is {tile}: it needs at least one image and one sentence")
+        return Tile(*tile)
+    pairs = max(256, TILE_BYTES // (4 * pair_width))
+    sentences = max(1, min(_MOST_SENTENCES, pairs // _IMAGES))
+    return Tile(max(1, min(_MOST_IMAGES, pairs // sentences)), sentences)
+
+
+class Engine:
+    """A matcher with the scorer made for it, on the device and in the precision of a job."""
+
+    def __init__(self, matcher: Matcher, precision: str, device: torch.device | str | None) -> None:
+        here = next(matcher.parameters()).device
+        self.device = here if device is None else torch.device(device)
+        if self.device.type != here.type:
+            matcher = copy.deepcopy(matcher).to(self.device)  # the caller's stays where it is
+        self.matcher = matcher
+        self.dtype = choose_precision(precision, self.device)
+        self.scorer: Scorer[Batch] = scorer_for(matcher, self.dtype)
+
+    def prepare_images(self, images: Batch, first: int) -> Batch:
+        """Encode features, or take what is encoded; `first` is the row of the first, for messages."""
+        if isinstance(images, ImageFeatures):
+            try:
+                images = self.matcher.encode_images(images)
+            except InputError as error:
+                raise InputError(f"{error} (counted from row {first})") from None
+        else:
+            images = images.to(self.device)
+        return self.scorer.prepare_images(images)
+
+    def fingerprint(self) -> str:
+        """Tells this matcher from others: kind, configuration, precision and every weight."""
+        digest = hashlib.sha256(f"{self.matcher.kind} {self.matcher.config!r} {self.dtype}".encode())
+        for name, tensor in sorted(self.matcher.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is scored, by what, to where, and how much of it at a time."""
+
+    engine: Engine
+    source: ImageSource
+    sentences: Sentences
+    output: Output
+    tile: Tile
+    memory: int
+
+
+@contextmanager
+def scoring(*matchers: Matcher) -> Iterator[None]:
+    """Without gradients and without dropout; afterwards as before."""
+    modes = [matcher.training for matcher in matchers]
+    try:
+        for matcher in matchers:
+            matcher.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for matcher, mode in zip(matchers, modes, strict=True):
+            matcher.train(mode)
+
+
+class Counter:
+    """Counts pairs and tells the callback."""
+
+    def __init__(self, total: int, resumed: int, callback: ProgressCallback | None) -> None:
+        self.total, self.done, self.resumed, self.callback = total, resumed, resumed, callback
+        self.start = time.monotonic()
+
+    def add(self, pairs: int) -> None:
+        """So many more are scored."""
+        self.done += pairs
+        if self.callback is not None:
+            self.callback(Progress(self.done, self.total, time.monotonic() - self.start, self.resumed))
+
+
+def slices(count: int, size: int) -> Iterator[slice]:
+    """Cut a count into slices of at most a size."""
+    for start in range(0, count, size):
+        yield slice(start, min(count, start + size))
+
+
+def to_numpy(scores: Tensor) -> Tensor:
+    """Scores as float32 on the CPU."""
+    return scores.detach().to("cpu", torch.float32)

@@ -1,0 +1,18 @@
+import torch
+
+from smlstm.scoring import choose_precision, precision
+
+CPU = torch.device("cpu")
+
+
+def test_auto_is_bfloat16_only_where_it_is_native(monkeypatch):
+    for flags, expected in (
+        ({"avx2"}, torch.float32),
+        ({"avx512f", "avx512_bf16"}, torch.bfloat16),
+        ({"amx_bf16"}, torch.bfloat16),
+    ):
+        monkeypatch.setattr(precision, "_cpu_features", lambda flags=flags: flags)
+        assert choose_precision("auto", CPU) == expected
+        assert choose_precision("float32", CPU) == torch.float32
+        assert choose_precision("bfloat16", CPU) == torch.bfloat16
+    assert choose_precision("auto", torch.device("mps")) == torch.float32
