@@ -28,6 +28,11 @@ def test_features_must_belong_together():
         ImageFeatures(torch.zeros(2, 4, 3), torch.zeros(1, 3))
 
 
+def test_moving_moves_every_part():
+    moved = ImageFeatures(torch.zeros(1, 4, 2), torch.zeros(1, 2)).to("meta")
+    assert moved.regions.device.type == moved.context.device.type == "meta"
+
+
 def test_selecting_keeps_all_parts_in_step():
     features = ImageFeatures(torch.arange(12.0).reshape(3, 2, 2), torch.arange(3.0)[:, None])
     chosen = features.select(torch.tensor([2, 0]))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smlstm.batch import ImageFeatures
+from smlstm.batch import ImageFeatures, Tokens
 from smlstm.errors import InputError
 from smlstm.model import MNLM, SMLSTM
 from smlstm.rivals import DVSA, OEM, SCAN, VSEPP
@@ -81,6 +81,27 @@ def test_half_precision_features_are_read(matcher):
 
 def test_large_half_precision_features_do_not_overflow_the_check(matcher):
     matcher.encode_images(ImageFeatures(torch.full((1, 4, 6), 60000.0).half(), torch.full((1, 6), 60000.0).half()))
+
+
+def test_one_string_is_not_a_list_of_letters(matcher):
+    with pytest.raises(InputError, match="give a list of sentences"):
+        matcher.encode_sentences("dog")
+
+
+@pytest.mark.parametrize("lengths", [[0, 2], [2, 4]])
+def test_tokens_of_impossible_length_are_refused(matcher, lengths):
+    with pytest.raises(InputError, match="allow 1 to 3"):
+        matcher.encode_sentences(Tokens(torch.full((2, 3), 2), torch.tensor(lengths)))
+
+
+def test_tokens_beyond_the_limit_are_refused(matcher):
+    with pytest.raises(InputError, match="allow 1 to 5"):
+        matcher.encode_sentences(Tokens(torch.full((1, 6), 2), torch.tensor([6])))
+
+
+def test_an_empty_grid_is_refused(matcher):
+    with pytest.raises(InputError, match="no regions"):
+        features(regions=0)
 
 
 def test_no_images_give_an_empty_matrix(matcher):

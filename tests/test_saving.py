@@ -74,6 +74,46 @@ def test_saving_replaces_a_model_whole(folder):
     assert [path.name for path in folder.parent.iterdir()] == ["model"], "nothing half-written is left"
 
 
+def test_only_a_model_is_ever_replaced(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="holds thesis.txt"):
+        smlstm().save(tmp_path / "run")
+    assert (tmp_path / "run" / "thesis.txt").read_text() == "years of work"
+    (tmp_path / "note").write_text("a file")
+    with pytest.raises(InputError, match="is a file"):
+        smlstm().save(tmp_path / "note")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    smlstm().save(".")
+    assert torch.equal(scores(Matcher.load(tmp_path / "empty")), scores(smlstm().eval()))
+
+
+def test_a_link_is_followed_not_replaced(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    other = smlstm(hidden_width=6).eval()
+    other.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert torch.equal(scores(Matcher.load(folder)), scores(other))
+
+
+def test_a_failed_save_keeps_the_old_model(folder, monkeypatch):
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("smlstm.saving._write", fail)
+    with pytest.raises(OSError, match="disk full"):
+        smlstm(hidden_width=6).save(folder)
+    assert torch.equal(scores(Matcher.load(folder)), scores(smlstm().eval()))
+
+
+def test_a_loaded_model_does_not_drop_out(tmp_path):
+    smlstm(dropout=0.5).save(tmp_path / "m")
+    loaded = Matcher.load(tmp_path / "m")
+    assert not loaded.training
+    assert torch.equal(scores(loaded), scores(loaded))
+
+
 def change_config(folder, **changes):
     path = folder / "config.json"
     config = json.loads(path.read_text())
@@ -92,6 +132,10 @@ def change_config(folder, **changes):
         ({"hidden_width": "many"}, '"model.hidden_width"'),
         ({"variant": "ctx"}, 'tensor "\\S+" is unexpected in'),
         ({"colour": 1}, '"model.colour"'),
+        ({"format": True}, '"format" is True'),
+        ({"kind": []}, '"kind" is '),
+        ({"hidden_width": 10**12}, '"model.hidden_width"'),
+        ({"steps": 10**9}, '"model.steps"'),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_by_the_fields_name(folder, changes, named):
@@ -125,6 +169,48 @@ def test_a_missing_or_broken_file_is_named(folder, name):
     path.unlink()
     with pytest.raises(InputError, match=f"has no {name}"):
         Matcher.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda tensor: tensor.double(), "one type"),
+        (lambda tensor: tensor.long(), "is torch.int64"),
+        (lambda tensor: tensor * float("nan"), "not finite"),
+    ],
+)
+def test_odd_weights_are_refused_by_name(folder, change, named):
+    tensors = load_file(folder / "model.safetensors")
+    tensors["aggregation.unit.bias"] = change(tensors["aggregation.unit.bias"])
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ConfigurationError, match=f'(?s)tensor ".*{named}'):
+        Matcher.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"members": True}, "members"),
+        ({"members": 0}, "members"),
+        ({"means": [0.0]}, "means"),
+        ({"means": [0.0, 10**400]}, "means"),
+        ({"deviations": [1.0, 0.0]}, "deviations"),
+        ({"deviations": [1.0, None]}, "deviations"),
+    ],
+)
+def test_an_odd_ensemble_is_refused_by_the_fields_name(tmp_path, changes, named):
+    Ensemble([smlstm(), smlstm(variant="att")]).save(tmp_path / "e")
+    path = tmp_path / "e" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(ConfigurationError, match=f'"{named}"'):
+        Matcher.load(tmp_path / "e")
+
+
+def test_json_that_cannot_be_read_is_named(folder):
+    for text in ("[" * 100_000, '{"format": ' + "9" * 5000 + "}"):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(ConfigurationError, match=r"config\.json is not JSON"):
+            Matcher.load(folder)
 
 
 def test_a_pickle_is_not_run(folder):

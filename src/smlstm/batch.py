@@ -14,11 +14,11 @@ BatchType = TypeVar("BatchType", bound="Batch")
 
 @dataclass(frozen=True)
 class Batch:
-    """Items of one kind. Every field is a tensor whose first dimension counts the items, a batch, or None."""
+    """Items of one kind. Every field is a tensor whose first dimension counts the items, a batch, a tuple, or None."""
 
     def __len__(self) -> int:
         first = next(value for value in self._values() if value is not None)
-        return len(first)
+        return len(first[0] if isinstance(first, tuple) else first)
 
     def _values(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
@@ -96,6 +96,8 @@ class ImageFeatures(Batch):
                 f"image features must be regions (M, I, F) and context (M, D) of the same M images, "
                 f"not {tuple(self.regions.shape)} and {tuple(self.context.shape)}"
             )
+        if self.regions.shape[1] == 0:
+            raise InputError("image features have no regions (I = 0): there is nothing to look at")
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ class MatcherConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    region_width: int = Field(gt=0, description="F, width of a region a_i")
-    context_width: int = Field(gt=0, description="D, width of the image's global context m")
-    max_words: int = Field(default=50, gt=0, description="J, words of a sentence that count")
+    region_width: int = Field(gt=0, le=1 << 16, description="F, width of a region a_i")
+    context_width: int = Field(gt=0, le=1 << 16, description="D, width of the image's global context m")
+    max_words: int = Field(default=50, gt=0, le=1 << 16, description="J, words of a sentence that count")
     backbone: str = Field(
         default="", description="the backbone whose features it was trained on, as the feature store names it"
     )
@@ -56,6 +56,7 @@ class Matcher(nn.Module, ABC):
 
     def tokens(self, sentences: Sequence[str]) -> Tokens:
         """Sentences as rows of the word embedding, padded to the longest."""
+        refuse_single_sentence(sentences)
         rows = [self.vocabulary.encode(sentence, self.config.max_words).ids for sentence in sentences]
         empty = [position for position, row in enumerate(rows) if not row]
         if empty:
@@ -77,7 +78,10 @@ class Matcher(nn.Module, ABC):
 
     def encode_sentences(self, sentences: Sequence[str] | Tokens) -> Batch:
         """Everything about N sentences that does not depend on an image."""
-        return self._encode_tokens(sentences if isinstance(sentences, Tokens) else self.tokens(sentences))
+        if isinstance(sentences, Tokens):
+            self._check_tokens(sentences)
+            return self._encode_tokens(sentences)
+        return self._encode_tokens(self.tokens(sentences))
 
     @abstractmethod
     def _encode_images(self, features: ImageFeatures) -> Batch: ...
@@ -114,8 +118,19 @@ class Matcher(nn.Module, ABC):
                 bad = int((~finite).nonzero()[0, 0])
                 raise InputError(f"features of image {bad} are not finite numbers: extract them again")
 
+    def _check_tokens(self, tokens: Tokens) -> None:
+        if len(tokens) == 0:
+            return
+        shortest, longest = (int(length) for length in torch.aminmax(tokens.lengths))
+        most = min(tokens.ids.shape[1], self.config.max_words)
+        if shortest < 1 or longest > most:
+            raise InputError(
+                f"tokens have sentences of {shortest} to {longest} words, this model (max_words "
+                f"{self.config.max_words}) and {tokens.ids.shape[1]} columns of ids allow 1 to {most}"
+            )
+
     def save(self, folder: str | Path) -> None:
-        """Write `model.safetensors`, `config.json` and `vocabulary.json` into a folder."""
+        """Write `model.safetensors`, `config.json` and `vocabulary.json` into a folder of their own."""
         from smlstm.saving import save  # noqa: PLC0415 - saving knows all kinds of matchers, and they this file
 
         save(self, Path(folder))
@@ -126,3 +141,9 @@ class Matcher(nn.Module, ABC):
         from smlstm.saving import load  # noqa: PLC0415
 
         return load(Path(folder))
+
+
+def refuse_single_sentence(sentences: Sequence[str] | Tokens) -> None:
+    """A string is a sequence of strings too: without this, "dog" would be read as three sentences."""
+    if isinstance(sentences, str):
+        raise InputError(f"give a list of sentences, not one string: [{sentences!r}]")

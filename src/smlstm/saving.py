@@ -7,6 +7,7 @@ the names below. What does not fit is refused with a sentence that names the fie
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,45 @@ from smlstm.rivals import DVSA, OEM, SCAN, VSEPP
 from smlstm.text import Vocabulary
 
 FORMAT = 1
+FILES = ("config.json", "model.safetensors", "vocabulary.json")
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_LARGEST_NUMBER = 1e30
 KINDS: dict[str, type[Matcher]] = {
     matcher.kind: matcher for matcher in (SMLSTM, MNLM, OEM, VSEPP, DVSA, SCAN, Ensemble)
 }
 
 
 def save(matcher: Matcher, folder: Path) -> None:
-    """Write a matcher; a reader never sees a half-written one."""
+    """Write a matcher; a reader never sees a half-written one, and nothing but a model is ever replaced."""
+    folder = folder.resolve()
+    _refuse_other_content(folder)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    _write(matcher, part)
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    if folder.exists():
-        folder.rename(old)
-    part.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        _write(matcher, part)
+        if folder.exists():
+            folder.rename(old)
+        part.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _refuse_other_content(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: a model is saved as a folder")
+    found = [path.name for path in folder.iterdir()] if folder.exists() else []
+    other = [name for name in found if name not in FILES and not name.startswith("member-")]
+    if other:
+        raise InputError(
+            f"{folder} holds {other[0]}, which is not part of a saved model: save into a folder of its own"
+        )
 
 
 def _write(matcher: Matcher, folder: Path) -> None:
@@ -73,14 +98,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is not a saved model: it has no config.json")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not JSON: {error}") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        found = config.get("format") if isinstance(config, dict) else None
+    found = config.get("format") if isinstance(config, dict) else None
+    if found != FORMAT or isinstance(found, bool):
         raise ConfigurationError(
             f'{path}: "format" is {found!r}, this version of smlstm ({__version__}) reads {FORMAT}'
         )
-    if config.get("kind") not in KINDS:
+    if not isinstance(config.get("kind"), str) or config["kind"] not in KINDS:
         raise ConfigurationError(
             f'{path}: "kind" is {config.get("kind")!r}, known kinds are {", ".join(sorted(KINDS))}'
         )
@@ -90,16 +115,24 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def _load_ensemble(folder: Path, config: dict[str, Any]) -> Ensemble:
     path = folder / "config.json"
     count = config.get("members")
-    if not isinstance(count, int) or not 1 <= count <= 1000:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1000:
         raise ConfigurationError(f'{path}: "members" must be a number of members, not {count!r}')
     ensemble = Ensemble([load(folder / _member(number)) for number in range(count)])
     for name in ("means", "deviations"):
-        values = config.get(name)
-        numbers = isinstance(values, list) and all(isinstance(value, int | float) for value in values)
-        if not numbers or len(values) != count:  # type: ignore[arg-type]
-            raise ConfigurationError(f'{path}: "{name}" must be a list of {count} numbers')
-        setattr(ensemble, name, torch.tensor(values, dtype=torch.float32))
+        setattr(ensemble, name, _numbers(config.get(name), count, f'{path}: "{name}"'))
+    if not bool((ensemble.deviations > 0).all()):
+        raise ConfigurationError(f'{path}: "deviations" must be above 0, not {config["deviations"]}')
     return ensemble
+
+
+def _numbers(values: object, count: int, where: str) -> torch.Tensor:
+    if not isinstance(values, list) or len(values) != count:
+        raise ConfigurationError(f"{where} must be a list of {count} numbers")
+    for value in values:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not abs(value) < _LARGEST_NUMBER:  # a NaN is not below it either
+            raise ConfigurationError(f"{where} must be a list of {count} finite numbers, not {value!r}")
+    return torch.tensor(values, dtype=torch.float32)
 
 
 def _load_one(folder: Path, config: dict[str, Any]) -> Matcher:
@@ -155,9 +188,16 @@ def _read_tensors(path: Path, matcher: Matcher) -> dict[str, torch.Tensor]:
             tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise ConfigurationError(f"{path} is not a readable safetensors file: {error}") from None
+    counts = Counter(tensor.dtype for tensor in tensors.values())
+    common = counts.most_common(1)[0][0]
     for name, tensor in tensors.items():
-        if not tensor.dtype.is_floating_point:
-            raise ConfigurationError(f'{path}: tensor "{name}" is {tensor.dtype}, weights are floating point')
+        if tensor.dtype not in DTYPES or tensor.dtype != common:
+            allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+            raise ConfigurationError(
+                f'{path}: tensor "{name}" is {tensor.dtype}; all weights must have one type of {allowed}'
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            raise ConfigurationError(f'{path}: tensor "{name}" holds values that are not finite numbers')
     # Half precision is a way to keep a file small; arithmetic is float32 unless a caller asks otherwise.
     small = (torch.float16, torch.bfloat16)
     return {name: tensor.float() if tensor.dtype in small else tensor for name, tensor in tensors.items()}

@@ -56,6 +56,14 @@ def test_not_a_number_is_a_miss():
     found = ranks(scores, np.arange(12))
     assert found.annotation[3] == 12
     assert found.retrieval[3] == 12
+    scores = np.eye(12)
+    scores[3, 4] = np.nan
+    found = ranks(scores, np.arange(12))
+    assert found.annotation[3] == 2, "a wrong candidate that is not a number counts against the image"
+    assert found.retrieval[4] == 2
+    scores = np.repeat(np.eye(3), 2, axis=1)
+    scores[0, 0] = np.nan
+    assert ranks(scores, np.repeat(np.arange(3), 2)).annotation[0] == 1, "its other caption still finds it"
 
 
 def test_metrics_of_known_ranks():

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -49,10 +51,10 @@ def test_the_print_collapses_whatever_the_sentence(make):
         model = make(variant=variant, modulation="separate")
         pairs = torch.tensor([[0, k] for k in range(4)])
         with torch.no_grad():
-            maps = model.attend(
-                model.encode_images(random_features()), model.encode_sentences(SENTENCES[:4]), pairs
-            ).image
-        np.testing.assert_allclose(maps, maps[:1, :1].expand_as(maps), atol=1e-12)
+            maps = model.attend(model.encode_images(random_features()), model.encode_sentences(SENTENCES[:4]), pairs)
+        np.testing.assert_allclose(maps.image, maps.image[:1, :1].expand_as(maps.image), atol=1e-12)
+        for words in maps.sentence:  # each sentence has its own words, but one map for all steps
+            np.testing.assert_allclose(words, words[:1].expand_as(words), atol=1e-12)
 
 
 def test_the_print_ignores_global_context(make):
@@ -104,16 +106,22 @@ def test_gradients_of_attention(modulation):
 
 
 def test_joint_logits_in_slices(monkeypatch):
-    """However small the slices, values and gradients are those of the plain formula."""
+    """However small the slices and large the arguments, values and gradients are those of the plain formula."""
     torch.manual_seed(3)
-    keys, query, weight = (torch.randn(*shape).double().requires_grad_() for shape in ((2, 7, 5), (2, 6, 5), (5,)))
-    plain = torch.sigmoid(keys[:, None] + query[:, :, None]) @ weight
-    plain_grads = torch.autograd.grad((plain * plain.detach().sin()).sum(), [keys, query, weight])
-    for size in (1, 80, 1 << 20):
+    shapes = ((2, 7, 5), (2, 6, 5), (5,))
+    keys, query, weight = start = [torch.randn(*shape).double().requires_grad_() for shape in shapes]
+    for size, scale in itertools.product((1, 80, 1 << 20), (1.0, 100.0, 1000.0)):
         monkeypatch.setitem(joint_logits.__globals__, "_SLICE", size)
+        keys, query, weight = (
+            tensor.detach() * factor for tensor, factor in zip(start, (scale, scale, 1), strict=True)
+        )
+        for tensor in (keys, query, weight):
+            tensor.requires_grad_()
+        plain = torch.sigmoid(keys[:, None] + query[:, :, None]) @ weight
+        plain_grads = torch.autograd.grad((plain * plain.detach().sin()).sum(), [keys, query, weight])
         ours = joint_logits(keys, query, weight)
         torch.testing.assert_close(ours, plain)
         ours_grads = torch.autograd.grad((ours * ours.detach().sin()).sum(), [keys, query, weight])
         for mine, theirs in zip(ours_grads, plain_grads, strict=True):
             torch.testing.assert_close(mine, theirs)
-    assert torch.autograd.gradcheck(joint_logits, (keys, query, weight))
+    assert torch.autograd.gradcheck(joint_logits, start)

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -26,12 +27,15 @@ def test_ensemble_is_the_sum_of_its_members_matrices(members):
     scores = ensemble.score(ensemble.encode_images(random_features()), ensemble.encode_sentences(SENTENCES))
     torch.testing.assert_close(scores, sum_matrices(matrices(members)))
     torch.testing.assert_close(scores, sum(matrices(members)))
+    assert len(ensemble.encode_images(random_features(images=7))) == 7
 
 
 @torch.no_grad()
 def test_standardised_sum_weighs_members_alike(members):
     found = matrices(members)
     summed = sum_matrices([found[0], 1000 * found[1] + 5, found[2]], standardise=True)
+    by_hand = sum((matrix.numpy() - matrix.numpy().mean()) / matrix.numpy().std() for matrix in found)
+    np.testing.assert_allclose(summed, by_hand)
     torch.testing.assert_close(summed, sum_matrices(found, standardise=True))
     ensemble = Ensemble(members).double()
     images, sentences = ensemble.encode_images(random_features()), ensemble.encode_sentences(SENTENCES)
@@ -65,6 +69,10 @@ def test_maps_are_those_of_the_first_member_that_attends(members):
 def test_what_cannot_be_summed_is_refused(make):
     with pytest.raises(ConfigurationError, match="region_width is 6 and 8"):
         Ensemble([make(), make(region_width=8)])
+    with pytest.raises(ConfigurationError, match="backbone is one and other"):
+        Ensemble([make(backbone="one"), make(backbone="other")])
+    with pytest.raises(InputError, match="give a list"):
+        Ensemble([make()]).encode_sentences("dog")
     with pytest.raises(ConfigurationError, match="at least one member"):
         Ensemble([])
     with pytest.raises(InputError, match=r"\(2, 3\), \(3, 2\)"):

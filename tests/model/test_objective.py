@@ -82,6 +82,37 @@ def test_regulariser_is_that_of_the_equation_squared(scale):
     assert doubly_stochastic(p, mask, config).item() == pytest.approx(expected)
 
 
+def test_regulariser_adds_both_sides_times_lambda():
+    logits, mask = maps()
+    p = torch.softmax(logits, -1).detach()
+    q = torch.softmax(logits.flip(0).masked_fill(~mask[:, None], -torch.inf), -1).detach()
+    cost = regulariser(Saliency(p, q, p.sum(-1)), mask, ObjectiveConfig(regulariser=3.0, regulariser_scale="sum"))
+    expected = [
+        literal.doubly_stochastic(image.numpy(), 6, 2) + literal.doubly_stochastic(words.numpy(), 4, 2)
+        for image, words in zip(p, q, strict=True)
+    ]
+    assert cost.item() == pytest.approx(3.0 * np.mean(expected))
+
+
+def test_a_mask_of_another_width_is_refused():
+    with pytest.raises(ValueError, match="does not fit"):
+        doubly_stochastic(torch.ones(2, 3, 1), torch.ones(2, 5, dtype=torch.bool), ObjectiveConfig())
+
+
+def test_drawn_negatives_are_an_unbiased_part_of_all():
+    torch.manual_seed(0)
+    scores, images = torch.randn(9, 9), torch.arange(9)
+    config = ObjectiveConfig(negatives=2)
+
+    def loss(seed):
+        return ranking_loss(scores, images, images, config, torch.Generator().manual_seed(seed)).item()
+
+    assert loss(1) == loss(1)
+    assert loss(1) != loss(2)
+    whole = ranking_loss(scores, images, images, ObjectiveConfig(negatives=None)).item()
+    assert np.mean([loss(seed) for seed in range(400)]) == pytest.approx(whole * 2 / 8, rel=0.03)
+
+
 def test_the_printed_regulariser_has_no_gradient_and_ours_has():
     logits, mask = maps(candidates=6, real=6)
     p = torch.softmax(logits, -1)

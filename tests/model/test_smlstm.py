@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from smlstm.batch import Tokens, join
 from smlstm.errors import InputError
+from smlstm.model import SMLSTM, compact
 from tests.model import literal
 from tests.model.conftest import SENTENCES, random_features
 
 VARIANTS = ["mean", "att", "ctx", "full"]
-FORMS = list(itertools.product(["separate", "joint", "gated"], ["additive", "product"]))
+MODULATIONS = ["separate", "joint", "gated"]
+FORMS = list(itertools.product(MODULATIONS, ["additive", "product"]))
 ALL = [(variant, *form) for variant in VARIANTS for form in FORMS]
 property_test = settings(max_examples=25)
 
@@ -42,26 +44,31 @@ def test_whole_model_is_that_of_the_equations(make, variant, modulation, compari
             np.testing.assert_allclose(maps.scores[number], steps, atol=1e-10)
 
 
-@pytest.mark.parametrize("variant", ["mean", "att", "full"])
-@pytest.mark.parametrize("modulation", ["joint", "gated"])
-def test_saliency_sums_to_one_and_is_zero_on_padding(make, variant, modulation):
+words_of = st.lists(
+    st.lists(st.sampled_from(["a", "red", "dog", "runs", "zebra"]), min_size=1, max_size=9), min_size=1, max_size=5
+)
+
+
+@property_test
+@given(words_of, st.integers(1, 12), st.sampled_from(["mean", "att", "full"]), st.sampled_from(MODULATIONS))
+def test_saliency_sums_to_one_and_is_zero_on_padding(make, texts, regions, variant, modulation):
     model = make(variant=variant, modulation=modulation)
-    images, sentences = model.encode_images(random_features()), model.encode_sentences(SENTENCES)
-    pairs = torch.tensor([[i, k] for i in range(4) for k in range(5)])
+    lengths = torch.tensor([len(text) for text in texts])
+    images = model.encode_images(random_features(images=2, regions=regions))
+    pairs = torch.tensor([[i, k] for i in range(2) for k in range(len(texts))])
     with torch.no_grad():
-        maps = model.attend(images, sentences, pairs)
-    longest = max(len(model.vocabulary.encode(sentence).ids) for sentence in SENTENCES)
-    assert maps.image.shape == (20, 3, 10)
-    assert maps.sentence.shape == (20, 3, longest)
-    torch.testing.assert_close(maps.image.sum(-1), torch.ones(20, 3).double())
-    torch.testing.assert_close(maps.sentence.sum(-1), torch.ones(20, 3).double())
-    lengths = torch.tensor([len(model.vocabulary.encode(SENTENCES[k]).ids) for k in pairs[:, 1]])
-    padding = torch.arange(longest) >= lengths[:, None]
+        maps = model.attend(images, model.encode_sentences([" ".join(text) for text in texts]), pairs)
+    assert maps.image.shape == (len(pairs), 3, regions)
+    assert maps.sentence.shape == (len(pairs), 3, lengths.max())
+    ones = torch.ones(len(pairs), 3).double()
+    torch.testing.assert_close(maps.image.sum(-1), ones)
+    torch.testing.assert_close(maps.sentence.sum(-1), ones)
+    padding = torch.arange(int(lengths.max())) >= lengths[pairs[:, 1]][:, None]
     assert (maps.sentence.transpose(1, 2)[padding] == 0).all()
 
 
 @property_test
-@given(st.permutations(range(5)), st.sampled_from(["joint", "gated"]))
+@given(st.permutations(range(5)), st.sampled_from(MODULATIONS))
 def test_permuting_sentences_permutes_columns(make, order, modulation):
     model = make(modulation=modulation)
     images = model.encode_images(random_features())
@@ -76,9 +83,10 @@ def test_permuting_sentences_permutes_columns(make, order, modulation):
     st.lists(st.integers(0, 3), min_size=1, max_size=4),
     st.lists(st.integers(0, 4), min_size=1, max_size=5),
     st.sampled_from(VARIANTS),
+    st.sampled_from(MODULATIONS),
 )
-def test_a_pair_does_not_depend_on_the_rest_of_the_batch(make, rows, columns, variant):
-    model = make(variant=variant, modulation="gated")
+def test_a_pair_does_not_depend_on_the_rest_of_the_batch(make, rows, columns, variant, modulation):
+    model = make(variant=variant, modulation=modulation)
     features = random_features()
     with torch.no_grad():
         scores = model.score(model.encode_images(features), model.encode_sentences(SENTENCES))
@@ -101,18 +109,24 @@ def test_more_padding_changes_no_score(make, padding):
         )
 
 
-@pytest.mark.parametrize("modulation", ["joint", "gated"])
-def test_one_step_is_the_first_of_three(make, modulation):
-    three, one = make(steps=3, modulation=modulation), make(steps=1, modulation=modulation)
-    one.load_state_dict(three.state_dict())
+@property_test
+@given(st.integers(1, 4), st.sampled_from(["mean", "att", "full"]), st.sampled_from(MODULATIONS))
+def test_fewer_steps_are_the_first_of_more(make, count, variant, modulation):
+    """T = 1 is the first step of T = 3, and so on for every T."""
+    more, fewer = (
+        make(steps=4, variant=variant, modulation=modulation),
+        make(steps=count, variant=variant, modulation=modulation),
+    )
+    fewer.load_state_dict(more.state_dict())
     pairs = torch.tensor([[i, k] for i in range(4) for k in range(5)])
     with torch.no_grad():
-        images, sentences = three.encode_images(random_features()), three.encode_sentences(SENTENCES)
-        first = three.attend(images, sentences, pairs)
-        scores = one.score(one.encode_images(random_features()), one.encode_sentences(SENTENCES))
-        maps = one.attend(images, sentences, pairs)
-    torch.testing.assert_close(scores.flatten(), first.scores[:, 0])
-    torch.testing.assert_close(maps.image, first.image[:, :1])
+        images, sentences = more.encode_images(random_features()), more.encode_sentences(SENTENCES)
+        expected = more.attend(images, sentences, pairs)
+        maps = fewer.attend(images, sentences, pairs)
+        scores = fewer.score(images, sentences)
+    torch.testing.assert_close(scores.flatten(), expected.scores[:, count - 1])
+    torch.testing.assert_close(maps.image, expected.image[:, :count])
+    torch.testing.assert_close(maps.sentence, expected.sentence[:, :count])
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -123,16 +137,19 @@ def test_chosen_pairs_are_those_of_the_grid(make, variant):
     pairs = torch.tensor([[3, 0], [0, 4], [2, 2], [0, 4]])
     with torch.no_grad():
         grid = model.score(images, sentences)
-        scores, chosen = model.score_and_attend(images, sentences, pairs)
         alone = model.score_pairs(images.select(pairs[:, 0]), sentences.select(pairs[:, 1]))
-    torch.testing.assert_close(scores, grid)
     torch.testing.assert_close(alone, grid[pairs[:, 0], pairs[:, 1]])
+    if variant == "ctx":
+        with pytest.raises(InputError, match="`ctx` has no attention"):
+            model.score_and_attend(images, sentences, pairs)
+        return
+    with torch.no_grad():
+        scores, chosen = model.score_and_attend(images, sentences, pairs)
+        maps = model.attend(images, sentences, pairs)
+    torch.testing.assert_close(scores, grid)
     torch.testing.assert_close(chosen.scores[:, -1], alone)
-    if variant != "ctx":
-        with torch.no_grad():
-            maps = model.attend(images, sentences, pairs)
-        torch.testing.assert_close(chosen.image, maps.image)
-        torch.testing.assert_close(chosen.sentence, maps.sentence)
+    torch.testing.assert_close(chosen.image, maps.image)
+    torch.testing.assert_close(chosen.sentence, maps.sentence)
 
 
 @pytest.mark.parametrize(("modulation", "comparison"), FORMS)
@@ -171,3 +188,39 @@ def test_any_grid_will_do(make):
     with torch.no_grad():
         scores = model.score(model.encode_images(random_features(regions=3)), model.encode_sentences(SENTENCES))
     assert torch.isfinite(scores).all()
+
+
+def test_features_are_read_as_they_are_without_a_scale(make):
+    """`none` sees the features' size, `rms` does not."""
+    features = random_features()
+    larger = type(features)(features.regions * 3, features.context * 3)
+    for scale, same in (("none", False), ("rms", True)):
+        model = make(feature_scale=scale)
+        sentences = model.encode_sentences(SENTENCES)
+        with torch.no_grad():
+            one, other = (model.score(model.encode_images(given), sentences) for given in (features, larger))
+        assert torch.allclose(one, other, atol=1e-5) == same
+
+
+def test_large_features_survive_half_precision(make):
+    model = make().half()
+    features = random_features()
+    large = type(features)((features.regions * 400).half(), (features.context * 400).half())
+    with torch.no_grad():
+        images = model.encode_images(large)
+    assert torch.isfinite(images.candidates).all()
+    assert images.candidates.std() > 0.1
+
+
+def test_words_drop_out_in_training_only(make):
+    model = make(dropout=0.5)
+    with torch.no_grad():
+        quiet = [model.encode_sentences(SENTENCES).candidates for _ in range(2)]
+        loud = [model.train().encode_sentences(SENTENCES).candidates for _ in range(2)]
+    assert torch.equal(*quiet)
+    assert not torch.equal(*loud)
+
+
+def test_the_forget_gate_starts_open(vocabulary):
+    gates = SMLSTM(compact(6, 6).model, vocabulary).aggregation.similarity.bias.chunk(4)
+    assert (gates[1] == 1).all()

@@ -68,6 +68,8 @@ def compose(
         raise InputError(f"a scene of {size} pixels is too small to draw in: use 32 or more")
     if not objects or min(objects) < 1 or max(objects) > 4:
         raise InputError(f"scenes have 1 to 4 objects, not {tuple(objects)}")
+    if not 1 <= captions <= 5:
+        raise InputError(f"a scene has 1 to 5 captions (a single object has no more different ones), not {captions}")
     return [_compose_one(f"{seed}/{number}", size, tuple(objects), captions) for number in range(count)]
 
 

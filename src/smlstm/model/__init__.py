@@ -16,7 +16,7 @@
 
 from smlstm.model.config import MNLMConfig, ObjectiveConfig, Preset, SMLSTMConfig, compact, paper
 from smlstm.model.ensemble import Ensemble, sum_matrices
-from smlstm.model.mnlm import MNLM
+from smlstm.model.mnlm import MNLM, initialise_from_mnlm
 from smlstm.model.smlstm import SMLSTM
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Preset",
     "SMLSTMConfig",
     "compact",
+    "initialise_from_mnlm",
     "paper",
     "sum_matrices",
 ]

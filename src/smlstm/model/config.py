@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from smlstm.matcher import MatcherConfig
 
-Positive = Annotated[int, Field(gt=0)]
+# The upper bound keeps a tampered configuration from asking for all memory there is.
+Positive = Annotated[int, Field(gt=0, le=1 << 16)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 FeatureScale = Literal["none", "rms"]
 

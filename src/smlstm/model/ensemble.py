@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher, MatcherConfig
+from smlstm.matcher import Matcher, MatcherConfig, refuse_single_sentence
 
 
 def sum_matrices(matrices: Sequence[Tensor], standardise: bool = False) -> Tensor:
@@ -85,6 +85,7 @@ class Ensemble(Matcher):
         """Each member reads the sentences with its own vocabulary."""
         if isinstance(sentences, Tokens):
             raise InputError("an ensemble takes sentences as text, since its members' vocabularies may differ")
+        refuse_single_sentence(sentences)
         return EncodedByMembers(tuple(member.encode_sentences(sentences) for member in self._matchers()))
 
     def _encode_tokens(self, tokens: Tokens) -> Batch:

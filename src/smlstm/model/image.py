@@ -8,6 +8,9 @@ scaled. `rms` divides all regions of an image by their common root mean square, 
 keep their proportion, and the context by its own.
 """
 
+import torch
+from torch import Tensor
+
 from smlstm.batch import ImageFeatures
 from smlstm.model.config import FeatureScale
 
@@ -18,7 +21,12 @@ def scale_features(features: ImageFeatures, scale: FeatureScale) -> ImageFeature
     """Bring an image's regions and context to a common size, image by image."""
     if scale == "none":
         return features
-    regions, context = features.regions, features.context
-    region_rms = regions.square().mean(dim=(1, 2), keepdim=True).sqrt()  # M, 1, 1
-    context_rms = context.square().mean(dim=1, keepdim=True).sqrt()  # M, 1
-    return ImageFeatures(regions / (region_rms + _SMALLEST), context / (context_rms + _SMALLEST))
+    return ImageFeatures(_by_rms(features.regions), _by_rms(features.context))
+
+
+def _by_rms(values: Tensor) -> Tensor:
+    """Divide each item by the root mean square of all its values; M, ... ."""
+    # Squares of VGG's activations overflow half precision.
+    wide = values.to(torch.promote_types(values.dtype, torch.float32))
+    rms = wide.square().mean(dim=tuple(range(1, values.dim())), keepdim=True).sqrt()
+    return (wide / (rms + _SMALLEST)).to(values.dtype)

@@ -12,6 +12,7 @@ The exponentials are taken once a candidate and once a pair; what remains for ea
 product and a division, several times cheaper than an exponential.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,9 +22,6 @@ from torch import Tensor
 _SLICE = 1 << 21
 """Elements of the largest temporary: 8 MB in float32, about what a core's caches hold."""
 
-_LARGEST = 40.0
-"""Arguments up to here: exp(40) exp(40) is still a finite float32. Beyond, the sigmoid is computed as it stands."""
-
 
 def joint_logits(keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
     """keys (B, C, A), query (B, n, A), weight (A) -> logits (B, n, C)."""
@@ -32,11 +30,15 @@ def joint_logits(keys: Tensor, query: Tensor, weight: Tensor) -> Tensor:
 
 
 def moderate(argument: Tensor) -> bool:
-    """Whether exponentials of these arguments can be multiplied; on a NaN, no."""
+    """Whether exponentials of these arguments can be multiplied (up to 40 in float32); on a NaN, no.
+
+    Beyond, the sigmoid is computed as it stands.
+    """
     if argument.numel() == 0:
         return True
+    largest = 0.45 * math.log(torch.finfo(argument.dtype).max)  # exp(largest) squared is still finite
     low, high = torch.aminmax(argument)
-    return bool(low > -_LARGEST) and bool(high < _LARGEST)
+    return bool(low > -largest) and bool(high < largest)
 
 
 def weighted_units(keys: Tensor, query: Tensor, weight: Tensor, exponentials: bool) -> Tensor:

@@ -1,6 +1,6 @@
 """MNLM (Kiros et al. 2014), the paper's baseline and its initialiser.
 
-    x = m W_I / |m W_I|       v = n / |n|,  n the last state of an LSTM       s = x . v
+    x = (m W_I + b) / |m W_I + b|       v = n / |n|,  n the last state of an LSTM       s = x . v
 
 Trained with the same ranking loss. An sm-LSTM starts from a trained one: word vectors, the sentence LSTM that
 gives n, and the projections into the joint space where the two models have them in common.
@@ -30,7 +30,7 @@ class Embedded(Batch):
 
 
 class MNLM(Matcher):
-    """Linear image embedding, LSTM sentence embedding, cosine."""
+    """Linear image embedding, LSTM sentence embedding, cosine; dropout falls on m and on the word vectors."""
 
     kind: ClassVar[str] = "mnlm"
     config_type = MNLMConfig

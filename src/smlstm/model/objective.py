@@ -73,6 +73,8 @@ def doubly_stochastic(saliency: Tensor, mask: Tensor | None, config: ObjectiveCo
     """The regulariser of one side without lambda: P, T, C -> a mean over the P pairs; padding is left out."""
     missed = (1 - saliency.sum(1)).square()  # P, C
     if mask is not None:
+        if mask.shape != missed.shape:
+            raise ValueError(f"a mask of {tuple(mask.shape)} does not fit maps of {tuple(missed.shape)}")
         missed = missed * mask
     total = missed.sum(1)
     if config.regulariser_scale == "mean":

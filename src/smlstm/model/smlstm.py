@@ -124,6 +124,7 @@ class SMLSTM(Matcher):
 
     def score_and_attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> tuple[Tensor, Saliency]:
         """Scores of all pairs, and the saliency of chosen ones without computing them again."""
+        self._refuse_without_maps()
         steps = self._run(_side(images), _side(sentences))
         rows, columns = pairs[:, 0], pairs[:, 1]
         chosen = Saliency(
@@ -135,9 +136,12 @@ class SMLSTM(Matcher):
 
     def attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> Saliency:
         """Saliency maps of chosen pairs; `mean` looks everywhere alike, `ctx` nowhere."""
-        if self.config.variant == "ctx":
-            raise InputError("the variant `ctx` has no attention: it compares global contexts only")
+        self._refuse_without_maps()
         return super().attend(images, sentences, pairs)
+
+    def _refuse_without_maps(self) -> None:
+        if not self.attends:
+            raise InputError("the variant `ctx` has no attention: it compares global contexts only")
 
     def score_pairs(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of the pairs (images[k], sentences[k]) only; P."""
