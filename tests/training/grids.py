@@ -56,5 +56,4 @@ def part_of(batch: TrainingBatch, processes: Processes) -> TrainingBatch:
     images, image_of = batch.image_of[own].unique(return_inverse=True)
     lengths = batch.tokens.lengths[own]
     tokens = Tokens(batch.tokens.ids[own, : int(lengths.max())], lengths)
-    assert batch.images is not None
     return TrainingBatch(batch.features.select(images), tokens, image_of, batch.images[images])

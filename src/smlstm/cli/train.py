@@ -57,7 +57,7 @@ def train(
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "stages": [_as_dict(result) for result in results]}, indent=2))
     else:
-        Console().print(_table(results))
+        Console(width=None if sys.stdout.isatty() else 200).print(_table(results))
         typer.echo(f"model, metrics and curves are in {folder}")
     if any(result.reason == "interrupted" for result in results):
         typer.echo("interrupted; the same command continues", err=True)

@@ -1,5 +1,6 @@
 """Configuration files: TOML or JSON in, every problem at once out."""
 
+import importlib
 import json
 import os
 import sys
@@ -12,10 +13,8 @@ from pydantic import ValidationError
 from smlstm.errors import ConfigurationError
 from smlstm.training.config import RunConfig, describe
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+# The same module under two names.
+tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
 def read_config(path: str | os.PathLike[str], settings: Sequence[str] = ()) -> RunConfig:

@@ -1,19 +1,20 @@
 """Dev metrics: all pairs of a bounded number of images and their captions."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from smlstm.batch import ImageFeatures
 from smlstm.evaluation import Metrics, metrics, ranks
 from smlstm.matcher import Matcher
+from smlstm.scoring import Stream, score_all
 from smlstm.training.examples import Examples
-from smlstm.training.step import encode_sentences, needs_regions
+from smlstm.training.step import needs_regions
 
-_IMAGES, _SENTENCES = 25, 250
-"""A tile of pairs: small enough for any size of model, large enough for the matrix products."""
+_BLOCK = 50
+"""Images read at a time."""
 
 
 @dataclass(frozen=True)
@@ -35,30 +36,14 @@ class DevMetrics:
         return {"sum": self.sum, "images": self.images, **sides}
 
 
-@torch.no_grad()
 def dev_metrics(matcher: Matcher, examples: Examples) -> DevMetrics:
-    """Measure a matcher as it would be used: without dropout."""
-    training = matcher.training
-    matcher.eval()
+    """Measure a matcher as it would be used: all pairs, without dropout."""
     images, row_of = np.unique(examples.image_of, return_inverse=True)
-    scores = score_examples(matcher, examples, images)
-    found = ranks(scores.float().cpu().numpy(), row_of.astype(np.int64))
-    matcher.train(training)
+
+    def blocks() -> Iterator[ImageFeatures]:
+        for start in range(0, len(images), _BLOCK):
+            yield examples.images.read(images[start : start + _BLOCK], needs_regions(matcher))
+
+    scores = score_all(matcher, Stream(len(images), blocks()), examples.captions)
+    found = ranks(scores, row_of.astype(np.int64))
     return DevMetrics(metrics(found.annotation), metrics(found.retrieval), len(images))
-
-
-def score_examples(matcher: Matcher, examples: Examples, images: np.ndarray) -> Tensor:
-    """All pairs of some images and all captions, tile by tile; M, N."""
-    device = next(matcher.parameters()).device
-    tokens = examples.encode(matcher.vocabulary, matcher.config.max_words)
-    # Sorted by length, a tile has little padding.
-    order = np.argsort(tokens.lengths, kind="stable")
-    tiles = [order[start : start + _SENTENCES] for start in range(0, len(order), _SENTENCES)]
-    sentences = [encode_sentences(matcher, tokens.select(tile).to(device)) for tile in tiles]
-    scores = torch.empty(len(images), len(order))
-    for start in range(0, len(images), _IMAGES):
-        features = examples.images.read(images[start : start + _IMAGES], needs_regions(matcher))
-        encoded = matcher.encode_images(features)
-        for tile, part in zip(tiles, sentences, strict=True):
-            scores[start : start + _IMAGES, torch.from_numpy(tile)] = matcher.score(encoded, part).float().cpu()
-    return scores

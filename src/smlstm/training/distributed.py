@@ -89,7 +89,6 @@ class SharedBatchLoss(nn.Module):
 
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
         """Ranking loss and weighted regulariser; 2."""
-        assert batch.images is not None
         own = self.matcher.encode_images(batch.features)
         sentences, first_column = gather_batch(encode_sentences(self.matcher, batch.tokens))
         columns = torch.arange(len(batch.image_of), device=batch.image_of.device) + first_column

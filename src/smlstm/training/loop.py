@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,16 @@ from torch import Tensor, nn
 
 from smlstm.errors import ConfigurationError, SmlstmError
 from smlstm.matcher import Matcher
-from smlstm.model.objective import collapse_loss
+from smlstm.model import MNLM
+from smlstm.scoring import choose_precision
 from smlstm.training.batches import Batches, seed_of
 from smlstm.training.checkpoint import Checkpoint, Progress, write_checkpoint
 from smlstm.training.config import StageConfig
 from smlstm.training.dev import DevMetrics, dev_metrics
 from smlstm.training.distributed import Processes, SharedBatchLoss
 from smlstm.training.examples import Examples, Integers
-from smlstm.training.folder import MetricsFile, StageFolder
+from smlstm.training.folder import StageFolder
+from smlstm.training.ledger import Ledger
 from smlstm.training.mining import Miner
 from smlstm.training.optimiser import MovingAverage, learning_rate, make_optimiser
 from smlstm.training.prefetch import prefetch
@@ -38,8 +40,7 @@ from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
 from smlstm.training.watching import Watcher
 
-_STUCK_LINES = 10
-"""Lines of metrics in a row at the collapse value before a person is told."""
+TIME_IS_UP = "time is up"
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,11 @@ def train_stage(stage: Stage, checkpoint: Checkpoint | None, stopping: Stopping,
 class _Loop:
     def __init__(self, job: Stage, stopping: Stopping, watcher: Watcher) -> None:
         self.name, self.stage, self.matcher, self.seed = job.name, job.config, job.matcher, job.seed
-        self.folder, self.identity, self.stopping, self.watcher = job.folder, job.identity, stopping, watcher
+        self.folder, self.identity, self.processes = job.folder, job.identity, job.processes
+        self.stopping, self.watcher = stopping, watcher
         matcher, stage = job.matcher, job.config
-        self.training = job.training
-        self.dev = job.dev.first_images(stage.dev_images)
         self.device = next(matcher.parameters()).device
+        self.training, self.dev = job.training, job.dev.first_images(stage.dev_images)
         self.tokens = self.training.encode(matcher.vocabulary, matcher.config.max_words)
         self.batches = Batches(
             self.training.image_of,
@@ -83,15 +84,14 @@ class _Loop:
             grouping=job.miner,
             pool=stage.mined_pool,
         )
-        self.processes = job.processes
         self.loss = _make_loss(job)
         self.optimiser = make_optimiser(stage, matcher)
         self.average = MovingAverage(matcher, stage.ema) if stage.ema else None
         self.progress = Progress()
+        self.ledger = Ledger(job.name, stage, (stage.score_group or self.batches.size) - 1, watcher)
         self.epoch_steps = max(1, len(self.batches) // stage.accumulation)
         self.steps = self.epoch_steps * stage.epochs
-        self.metrics: MetricsFile
-        self.pair_rate = 0.0
+        self.dev_seconds = 0.0
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
@@ -104,45 +104,41 @@ class _Loop:
     def run(self) -> Progress:
         """All epochs that are left."""
         first = self.processes.first
-        self.metrics = MetricsFile(self.folder.metrics if first else Path(os.devnull), self.progress.metrics_bytes)
         if first:
             shutil.rmtree(self.folder.model_at_stop, ignore_errors=True)
+        self.ledger.open(self.folder.metrics if first else Path(os.devnull), self.progress)
         self.watcher.begin(self.name, self.progress.step, self.steps)
-        self.clock = time.monotonic()
-        self.saved_at = self.window_at = self.clock
+        self.saved_at = time.monotonic()
         self.matcher.train()
         try:
             while not self.progress.finished:
                 if not self._epoch():
-                    if self.processes.first:
+                    if first:
                         self._stop_here()
                     break
                 self._end_epoch()
         finally:
-            self.metrics.close()
-        self.watcher.end(self.name, self.progress.finished or self.stopping.reason)
+            self.ledger.close()
+        self.watcher.end(self.name, self.progress.finished or self.stopping.reason or TIME_IS_UP)
         return self.progress
 
     def _epoch(self) -> bool:
         """The steps that are left of an epoch; False if told to stop before its end."""
         progress, each = self.progress, self.stage.accumulation
-        batches = prefetch(self._captions(), self._read)
+        batches = prefetch(self.batches.epoch(progress.epoch, progress.batch), self._read)
         try:
             while progress.batch < self.epoch_steps * each:
+                if self.processes.agree(self._should_stop()):
+                    return False
                 self._step([next(batches) for _ in range(min(each, len(self.batches)))])
                 progress.batch += each
                 if progress.step % self.stage.log_steps == 0:
-                    self._log()
-                if self.processes.agree(self._should_stop()):
-                    return progress.batch >= self.epoch_steps * each
+                    self._line()
                 if self.processes.first and time.monotonic() - self.saved_at > self.stage.checkpoint_seconds:
                     self._save()
         finally:
             batches.close()
         return True
-
-    def _captions(self) -> Iterator[Integers]:
-        return self.batches.epoch(self.progress.epoch, self.progress.batch)
 
     def _read(self, captions: Integers) -> TrainingBatch:
         """Features and words of a batch; runs in the thread that reads ahead."""
@@ -157,9 +153,8 @@ class _Loop:
         seed = seed_of(self.seed, "step", progress.step)
         torch.manual_seed(seed + self.processes.rank)  # dropout
         generator = torch.Generator().manual_seed(seed)  # drawn negatives
-        rate = learning_rate(stage, progress.step, self.steps)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = learning_rate(stage, progress.step, self.steps)
         self.optimiser.zero_grad(set_to_none=True)
         parts = torch.zeros(2)
         for batch in batches:
@@ -167,8 +162,7 @@ class _Loop:
                 found: Tensor = self.loss(batch.to(self.device), generator)
             torch.autograd.backward(found.sum() / len(batches))
             parts += found.detach().cpu() / len(batches)
-        limit = stage.clip or math.inf
-        norm = float(nn.utils.clip_grad_norm_(self.matcher.parameters(), limit))
+        norm = float(nn.utils.clip_grad_norm_(self.matcher.parameters(), stage.clip or math.inf))
         if not math.isfinite(norm) or not bool(parts.isfinite().all()):
             raise SmlstmError(
                 f"{self.name}: the loss or its gradient is not a number at step {progress.step + 1} (loss "
@@ -179,55 +173,18 @@ class _Loop:
         if self.average is not None:
             self.average.update()
         progress.step += 1
-        pairs = sum(len(batch.image_of) * (stage.score_group or len(batch.image_of)) for batch in batches)
-        for key, value in (
-            ("count", 1.0), ("ranking", float(parts[0])), ("regulariser", float(parts[1])), ("norm", norm),
-            ("pairs", float(pairs)),
-        ):  # fmt: skip
-            progress.window[key] = progress.window.get(key, 0.0) + value
-        self.watcher.step(progress.step, float(parts.sum()), pairs)
+        pairs = sum(len(batch.images) * (stage.score_group or len(batch.image_of)) for batch in batches)
+        self.ledger.step(float(parts[0]), float(parts[1]), norm, pairs * self.processes.size)
 
-    def _log(self) -> None:
-        """One line for the steps since the last one."""
-        progress, window = self.progress, self.progress.window
-        count = window.get("count", 0.0)
-        if not count:
-            return
-        ranking, regulariser = window["ranking"] / count, window["regulariser"] / count
-        now = time.monotonic()
-        self.pair_rate = window["pairs"] / max(now - self.window_at, 1e-9)
-        self.window_at, progress.window = now, {}
-        self._write(
-            "steps",
-            step=progress.step,
-            epoch_progress=progress.epoch + progress.batch / (self.epoch_steps * self.stage.accumulation),
-            loss=ranking + regulariser,
-            ranking=ranking,
-            regulariser=regulariser,
-            gradient_norm=window["norm"] / count,
-            learning_rate=learning_rate(self.stage, progress.step - 1, self.steps),
-            pairs_per_second=self.pair_rate,
-            seconds=self._seconds(),
-        )
-        self._watch_collapse(ranking)
-
-    def _watch_collapse(self, ranking: float) -> None:
-        collapsed = collapse_loss(self.stage.objective, (self.stage.score_group or self.batches.size) - 1)
-        self.progress.stuck = self.progress.stuck + 1 if abs(ranking - collapsed) < 0.02 * collapsed else 0
-        if self.progress.stuck == _STUCK_LINES:
-            text = (
-                f"{self.name}: the loss has stayed at {collapsed:.4g} for {_STUCK_LINES * self.stage.log_steps} steps. "
-                "That is the loss of a model which gives every pair the same score: it learns nothing. Lower "
-                "learning_rate, lengthen warmup_steps, start from an MNLM (start_from), or take the product comparison"
-            )
-            self._write("collapse", step=self.progress.step, text=text)
-            self.watcher.notice(text)
+    def _line(self) -> None:
+        progress = self.progress
+        done = progress.batch / (self.epoch_steps * self.stage.accumulation)
+        self.ledger.line(progress.epoch + done, learning_rate(self.stage, progress.step - 1, self.steps))
 
     def _end_epoch(self) -> None:
         """Measure, keep the best, decide whether to go on."""
         progress, stage = self.progress, self.stage
-        self._log()
-        progress.window = {}
+        self._line()
         if self.processes.first:
             self._measure_epoch()
         progress.best = self.processes.agree_on(progress.best)
@@ -237,79 +194,88 @@ class _Loop:
             progress.finished = "all epochs are done"
         elif stage.patience and progress.epoch - 1 - progress.best_epoch >= stage.patience:
             progress.finished = f"no better dev Sum for {stage.patience} epochs"
+        if progress.finished:
+            self.ledger.write("end", step=progress.step, reason=progress.finished)
         if self.processes.first:
             self._save()
 
     def _measure_epoch(self) -> None:
         progress = self.progress
-        found, took = self._measure()
-        better = found.sum > progress.best
-        if better:
-            progress.best, progress.best_epoch = found.sum, progress.epoch
-            self._save_model(self.folder.model)
-        self._write(
-            "epoch", epoch=progress.epoch, step=progress.step, dev=found.to_dict(), best=better,
-            dev_seconds=took, seconds=self._seconds(),
-        )  # fmt: skip
+        with self._averaged():
+            found = self._measure()
+            better = found.sum > progress.best
+            if better:
+                progress.best, progress.best_epoch = found.sum, progress.epoch
+                self.matcher.save(self.folder.model)
+        self.ledger.write(
+            "epoch",
+            epoch=progress.epoch,
+            step=progress.step,
+            dev=found.to_dict(),
+            best=better,
+            dev_seconds=self.dev_seconds,
+            seconds=self.ledger.seconds,
+        )
         self.watcher.dev(self.name, progress.epoch, found, better)
 
     def _stop_here(self) -> None:
-        """Leave a checkpoint; if the clock stopped us, also say how good the model is by now."""
+        """Leave a checkpoint; if the clock stopped us in an epoch, also say how good the model is by now."""
         self._save()
-        if self.stopping.interrupted:
+        if self.stopping.interrupted or self.progress.batch == 0:
             return
-        found, _ = self._measure()
-        better = found.sum > self.progress.best
+        with self._averaged():
+            found = self._measure()
+            better = found.sum > self.progress.best
+            if better:
+                self.matcher.save(self.folder.model_at_stop)
         # Behind the checkpoint's end of the metrics: when the run goes on, this line is cut off.
-        self._write("stopped", epoch=self.progress.epoch, step=self.progress.step, dev=found.to_dict(), best=better)
-        if better:
-            self._save_model(self.folder.model_at_stop)
-        self.metrics.sync()
+        self.ledger.write(
+            "stopped",
+            epoch=self.progress.epoch,
+            step=self.progress.step,
+            dev=found.to_dict(),
+            best=better,
+            seconds=self.ledger.seconds,
+        )
         self.watcher.dev(self.name, self.progress.epoch, found, better)
 
-    def _measure(self) -> tuple[DevMetrics, float]:
+    def _measure(self) -> DevMetrics:
         begin = time.monotonic()
-        if self.average is not None:
-            self.average.swap()
         found = dev_metrics(self.matcher, self.dev)
-        if self.average is not None:
-            self.average.swap()
         self.dev_seconds = time.monotonic() - begin
-        return found, self.dev_seconds
+        return found
 
-    dev_seconds = 0.0
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The matcher with the moving average as its weights, if one is kept."""
+        if self.average is None:
+            yield
+            return
+        self.average.swap()
+        try:
+            yield
+        finally:
+            self.average.swap()
 
     def _should_stop(self) -> bool:
         """Whether time is up, less what measuring will take."""
-        dev_pairs = len(self.dev) * len(np.unique(self.dev.image_of))
-        # Scoring is about a third of a training step's work.
-        reserve = self.dev_seconds or dev_pairs / (3 * self.pair_rate) if self.pair_rate else 0.0
+        reserve = self.dev_seconds
+        if not reserve:
+            # Not measured yet: encoding and scoring forwards are about a third of a step that trains on as many.
+            captions, images = len(self.dev), len(np.unique(self.dev.image_of))
+            size = self.batches.size
+            steps = captions / size if isinstance(self.matcher, MNLM) else captions * images / size**2
+            reserve = self.ledger.step_seconds * steps / 3 if self.progress.batch else 0.0
         return bool(self.stopping.reason) or self.stopping.seconds_left < reserve
 
-    def _save_model(self, folder: Path) -> None:
-        if self.average is not None:
-            self.average.swap()
-        self.matcher.save(folder)
-        if self.average is not None:
-            self.average.swap()
-
     def _save(self) -> None:
-        self.progress.seconds = self._seconds()
-        self.clock = self.saved_at = time.monotonic()
-        self.progress.metrics_bytes = self.metrics.sync()
+        self.ledger.sync()
         average = None if self.average is None else self.average.state_dict()
         write_checkpoint(
             self.folder.checkpoint,
             Checkpoint(self.progress, self.identity, self.matcher.state_dict(), self.optimiser.state_dict(), average),
         )
-
-    def _seconds(self) -> float:
-        """Time spent on this stage, in all its sessions."""
-        return self.progress.seconds + time.monotonic() - self.clock
-
-    def _write(self, event: str, **fields: object) -> None:
-        self.metrics.write(event, **fields)
-        self.watcher.metrics(self.name, self.progress.step, {"event": event, **fields})
+        self.saved_at = time.monotonic()
 
 
 def _make_loss(job: Stage) -> nn.Module:
@@ -330,18 +296,6 @@ def _make_loss(job: Stage) -> nn.Module:
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Products in bfloat16 where that is wanted, or wise."""
-    if precision == "float32" or (precision == "auto" and not multiplies_bfloat16(device)):
+    if choose_precision(precision, device) == torch.float32:
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
-
-
-def multiplies_bfloat16(device: torch.device) -> bool:
-    """Whether a device has instructions for bfloat16, rather than a slow imitation."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    if device.type != "cpu":
-        return False
-    return any(
-        bool(getattr(torch.cpu, name)()) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-        if hasattr(torch.cpu, name)
-    )  # fmt: skip

@@ -20,7 +20,7 @@ from smlstm.training.curves import draw_curves
 from smlstm.training.distributed import Processes
 from smlstm.training.examples import Examples, read_examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
-from smlstm.training.loop import Stage, train_stage
+from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
 from smlstm.training.mining import Miner
 from smlstm.training.start import start_from_model, start_from_vectors
 from smlstm.training.stopping import Stopping
@@ -87,7 +87,7 @@ def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, hel
             place.begin(fresh)
         if checkpoint is None or not checkpoint.progress.finished:
             progress = train_stage(world.stage(name, device, new=checkpoint is None), checkpoint, stopping, watcher)
-            reason, finished = progress.finished or stopping.reason, bool(progress.finished)
+            reason, finished = progress.finished or stopping.reason or TIME_IS_UP, bool(progress.finished)
         else:
             reason, finished = checkpoint.progress.finished, True
         results.append(StageResult(name, reason, finished, best_line(place)))

@@ -32,12 +32,13 @@ class TrainingBatch:
     features: ImageFeatures  # U images
     tokens: Tokens  # N captions
     image_of: Tensor  # N: which of the U images each caption describes
-    images: Tensor | None = None  # U: their numbers among all images, for processes that share a batch
+    images: Tensor  # U: their numbers among all images, by which processes that share a batch know them
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """Move everything to a device."""
-        images = None if self.images is None else self.images.to(device)
-        return TrainingBatch(self.features.to(device), self.tokens.to(device), self.image_of.to(device), images)
+        return TrainingBatch(
+            self.features.to(device), self.tokens.to(device), self.image_of.to(device), self.images.to(device)
+        )
 
 
 class BatchLoss(nn.Module):
