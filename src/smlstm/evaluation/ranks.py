@@ -21,10 +21,14 @@ _CHUNK = 1 << 24
 
 @dataclass(frozen=True)
 class Ranks:
-    """1-based ranks, one an image (that has sentences) and one a sentence."""
+    """1-based ranks, one an image (that has sentences) and one a sentence, and whose they are."""
 
     annotation: NDArray[np.int64]
     retrieval: NDArray[np.int64]
+    annotation_images: NDArray[np.int64]
+    """The row of each annotation rank; images without sentences have none."""
+    retrieval_images: NDArray[np.int64]
+    """The row of each sentence's image."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +48,33 @@ class Metrics:
         return self.r1 + self.r5 + self.r10
 
 
+@dataclass(frozen=True)
+class BothWays:
+    """The metrics of both directions."""
+
+    annotation: Metrics
+    retrieval: Metrics
+
+    @property
+    def sum(self) -> float:
+        """The paper's Sum: the six hit rates."""
+        return self.annotation.sum + self.retrieval.sum
+
+
 def ranks(scores: NDArray[np.floating], image_of: NDArray[np.integer]) -> Ranks:
     """Ranks both ways; scores are M, N, and `image_of` (N) gives the row of each sentence's image."""
     images, sentences = scores.shape
-    image_of = np.asarray(image_of)
-    if image_of.shape != (sentences,):
-        raise InputError(f"{sentences} columns of scores need {sentences} image positions, not {image_of.shape}")
-    if sentences and not (image_of.min() >= 0 and image_of.max() < images):
+    rows_of: NDArray[np.int64] = np.asarray(image_of).astype(np.int64)
+    if rows_of.shape != (sentences,):
+        raise InputError(f"{sentences} columns of scores need {sentences} image positions, not {rows_of.shape}")
+    if sentences and not (rows_of.min() >= 0 and rows_of.max() < images):
         raise InputError(f"a sentence names an image outside the {images} rows of scores")
 
-    own = scores[image_of, np.arange(sentences)]  # N: each sentence with its own image
+    own = np.asarray(scores[rows_of, np.arange(sentences)])  # N: each sentence with its own image
     own = np.where(np.isnan(own), -np.inf, own)
     best = np.full(images, -np.inf)
-    np.maximum.at(best, image_of, own)
-    described = np.bincount(image_of, minlength=images) > 0
+    np.maximum.at(best, rows_of, own)
+    described = np.flatnonzero(np.bincount(rows_of, minlength=images))
 
     annotation = np.ones(images, dtype=np.int64)
     retrieval = np.ones(sentences, dtype=np.int64)
@@ -65,11 +82,11 @@ def ranks(scores: NDArray[np.floating], image_of: NDArray[np.integer]) -> Ranks:
     for start in range(0, images, rows):
         block = scores[start : start + rows]
         place = np.arange(start, start + len(block))[:, None]
-        foreign = image_of[None, :] != place
+        foreign = rows_of[None, :] != place
         # "not below" rather than "at least": NaN among the wrong candidates also counts against the model.
         annotation[start : start + rows] += (~(block < best[start : start + rows, None]) & foreign).sum(1)
         retrieval += (~(block < own[None, :]) & foreign).sum(0)
-    return Ranks(annotation[described], retrieval)
+    return Ranks(annotation[described], retrieval, described, rows_of)
 
 
 def metrics(ranks: NDArray[np.int64]) -> Metrics:
@@ -83,3 +100,8 @@ def metrics(ranks: NDArray[np.int64]) -> Metrics:
     return Metrics(
         hits(1), hits(5), hits(10), float(np.median(ranks)), float(np.mean(ranks)), float(np.mean(1 / ranks))
     )
+
+
+def both_ways(found: Ranks) -> BothWays:
+    """The numbers of both directions."""
+    return BothWays(metrics(found.annotation), metrics(found.retrieval))
