@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from smlstm.data import Dataset, open_dataset
-from smlstm.errors import InputError
+from smlstm.data.summary import summarise
+from smlstm.errors import ConfigurationError, InputError
 
 Files = dict[str, object]
 
@@ -54,9 +55,9 @@ def test_flickr8k_joins_captions_and_lists(tmp_path: Path) -> None:
         '1 listed images have no caption and were left out, the first is "4_d.jpg"',
         '1 images with captions are in no split, the first is "3_c.jpg"',
     )
-    with pytest.raises(InputError, match='has no "test" split; it has train, dev'):
+    with pytest.raises(ConfigurationError, match='has no "test" split; it has train, dev'):
         dataset.split("test")
-    with pytest.raises(InputError, match='"bogus" is no split'):
+    with pytest.raises(ConfigurationError, match='has no "bogus" split'):
         dataset.split("bogus")
 
 
@@ -170,7 +171,7 @@ def test_coco_2014_with_the_splits_of_kiros_and_karpathy(tmp_path: Path) -> None
         open_dataset(tmp_path, "kiros")
     with pytest.raises(InputError, match=r"no dataset_coco\.json"):
         open_dataset(tmp_path, "karpathy")
-    with pytest.raises(InputError, match='no split scheme "magic"; this layout has: official, karpathy, kiros'):
+    with pytest.raises(ConfigurationError, match='no split scheme "magic"; this layout has: official, karpathy, kiros'):
         open_dataset(tmp_path, "magic")
     write(tmp_path, {"coco_train.txt": two, "coco_test.txt": f"{one}\nCOCO_val2014_000000000077.jpg\n"})
     kiros = open_dataset(tmp_path, "kiros")
@@ -232,7 +233,7 @@ def test_karpathys_file_alone(tmp_path: Path) -> None:
         ([], 'has no "images" list'),
         ({"images": [{"filename": "a.jpg"}]}, "image 0 needs filename, split and"),
         ({"images": [3]}, "image 0 needs filename"),
-        (karpathy_file([("a.jpg", "", "tset", ["a"])]), '"tset" is no split'),
+        (karpathy_file([("a.jpg", "", "tset", ["a"])]), r'flickr8k\.json, image 0 \("a\.jpg"\): "tset" is no split'),
     ],
 )
 def test_karpathys_file_gone_wrong_is_a_sentence(tmp_path: Path, content: object, message: str) -> None:
@@ -257,3 +258,86 @@ def test_a_folder_that_may_not_be_read_is_a_sentence(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(InputError, match=f"{tmp_path} cannot be read: Permission denied"):
         open_dataset(tmp_path)
+
+
+def test_the_row_of_flickr30k_that_lacks_a_delimiter_is_read(tmp_path: Path) -> None:
+    content = (
+        "image_name| comment_number| comment\n"
+        "2199200615.jpg| 3| A dog runs .\n"
+        "2199200615.jpg| 4   A dog runs across the grass .\n"
+        "12.jpg| 0\n"
+        "13.jpg| 0| Two\n"
+    )
+    dataset = open_dataset(write(tmp_path, {"results.csv": content}))
+    assert rows(dataset) == [
+        ("2199200615.jpg", "train", ("A dog runs .", "A dog runs across the grass .")),
+        ("13.jpg", "train", ("Two",)),
+    ]
+    assert dataset.notes[0] == (
+        "1 rows of results.csv have fewer columns than its first line and were left out, the first is line 4"
+    )
+
+
+def test_flickr8k_of_kaggle(tmp_path: Path) -> None:
+    one, two = "1000268201_693b08cb0e.jpg", "1001773457_577c3a7d70.jpg"
+    write(
+        tmp_path,
+        {"captions.txt": f"image,caption\n{one},A child .\n{one},A girl .\n{two},Dogs .\n", f"Images/{one}": ""},
+    )
+    dataset = open_dataset(tmp_path)
+    assert dataset.name == "flickr8k"
+    assert rows(dataset) == [(one, "train", ("A child .", "A girl .")), (two, "train", ("Dogs .",))]
+    assert dataset.notes == ("there are no split lists: all images count as train",)
+    assert [record.key for record in dataset.missing] == [two]
+    with pytest.raises(InputError, match="none of the split lists"):
+        open_dataset(tmp_path, "official")
+    with pytest.raises(InputError, match=r"has no dataset_flickr8k\.json, which holds Karpathy's splits"):
+        open_dataset(tmp_path, "karpathy")
+    write(tmp_path, {"Flickr_8k.trainImages.txt": one, "Flickr_8k.testImages.txt": two})
+    assert open_dataset(tmp_path).splits == {"train": 1, "test": 1}
+
+
+def test_flickr8k_as_published_without_karpathys_file_says_which_it_wants(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no dataset_flickr8k\.json, which holds Karpathy's splits"):
+        open_dataset(write(tmp_path, FLICKR8K), "karpathy")
+
+
+@pytest.mark.parametrize("name", ["f8k.json", "captions_f8k.json"])
+def test_karpathys_file_is_known_by_its_content(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {name: karpathy_file([("1.jpg", "", "test", ["a"])]), "images/1.jpg": ""})
+    for path in (tmp_path, tmp_path / name):
+        dataset = open_dataset(path)
+        assert rows(dataset) == [("1.jpg", "test", ("a",))]
+        assert dataset.missing == ()
+
+
+def test_images_in_no_list_of_kiros_are_noted(tmp_path: Path) -> None:
+    content = coco_file(["000000000001.jpg", "000000000002.jpg"], [(0, "a"), (1, "b")])
+    write(tmp_path, {"annotations/captions_train2017.json": content, "coco_train.txt": "000000000001.jpg"})
+    notes = open_dataset(tmp_path, "kiros").notes
+    assert notes == ('1 images with captions are in no split, the first is "000000000002.jpg"',)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"Flickr8k.token.txt": "1.jpg#0\tA dog\n1.jpg#1\t \n2.jpg#0\t\n", "Flickr_8k.trainImages.txt": "1.jpg\n2.jpg"},
+        {"results_20130124.token": "1.jpg#0\tA dog\n1.jpg#1\t \n2.jpg#0\t\n"},
+        {"annotations/captions_train2017.json": coco_file(["1.jpg", "2.jpg"], [(0, "A dog"), (0, " "), (1, "")])},
+        {"dataset_coco.json": karpathy_file([("1.jpg", "", "train", ["A dog", " "]), ("2.jpg", "", "train", [""])])},
+        {"mine.csv": "path,caption\n1.jpg,A dog\n1.jpg, \n2.jpg,\n"},
+    ],
+)
+def test_empty_captions_are_left_out_and_counted_in_every_dataset(tmp_path: Path, files: Files) -> None:
+    dataset = open_dataset(write(tmp_path, files))
+    assert rows(dataset) == [("1.jpg", "train", ("A dog",)), ("2.jpg", "train", ())]
+    assert dataset.notes[-2:] == ("2 captions are empty and were left out", "1 images have no caption")
+
+
+def test_photos_that_are_in_no_row_are_noted(tmp_path: Path) -> None:
+    write(tmp_path, {"mine.csv": "path,caption\na.jpg,one\n", "a.jpg": "", "b.jpg": "", ".c.jpg": "", "d.txt": ""})
+    dataset = open_dataset(tmp_path)
+    assert dataset.unlisted == (tmp_path / "b.jpg",)
+    assert summarise(dataset).notes == [
+        f'1 photos in its folders are not of this dataset, the first is "{tmp_path / "b.jpg"}"'
+    ]

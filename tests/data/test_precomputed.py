@@ -96,9 +96,27 @@ def test_what_does_not_fit_is_a_sentence(tmp_path: Path) -> None:
     make(tmp_path, "train", np.arange(12), 12)
     with pytest.raises(InputError, match=r"has shape \(12,\) of int64"):
         open_dataset(tmp_path)
-    (tmp_path / "train_ims.npy").write_bytes(b"\x93NUMPY cut")
-    with pytest.raises(InputError, match=r"not a whole \.npy array"):
-        open_dataset(tmp_path)
+    for damaged in (b"\x93NUMPY cut", b"", b"PK\x03\x04 a zip", pickle.dumps(3)):
+        (tmp_path / "train_ims.npy").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"not a whole \.npy array of numbers: it is damaged") as caught:
+            open_dataset(tmp_path)
+        assert "pickle" not in str(caught.value)
+
+
+def test_both_test_sets_of_coco_can_be_chosen(tmp_path: Path) -> None:
+    make(tmp_path, "test", noise(2, 4, 6), 2)
+    make(tmp_path, "testall", noise(3, 4, 6), 3)
+    dataset = open_dataset(tmp_path)
+    assert [record.key for record in dataset.split("test")] == ["test/0", "test/1"]
+    assert dataset.notes == ("testall_ims.npy was left out: --split-scheme testall takes it for the test split",)
+    larger = open_dataset(tmp_path, "testall")
+    assert [record.key for record in larger.split("test")] == ["testall/0", "testall/1", "testall/2"]
+    features = open_features(tmp_path)
+    assert all(record.key in features for record in (*dataset.records, *larger.records))
+    (tmp_path / "test_ims.npy").unlink()
+    assert len(open_dataset(tmp_path)) == 3
+    with pytest.raises(InputError, match=r"has no test_ims\.npy"):
+        open_dataset(tmp_path, "test")
 
 
 def test_splits_of_different_shapes_and_infinite_numbers_are_refused(tmp_path: Path) -> None:

@@ -82,6 +82,13 @@ def test_other_features_are_refused_by_the_field(tmp_path: Path, field: str, val
     assert_holds(FeatureStore.open(tmp_path, SPEC), ["a"])
 
 
+def test_another_grid_is_refused_by_its_regions(tmp_path: Path) -> None:
+    fill(tmp_path, [["a"]])
+    other = dataclasses.replace(SPEC, regions=9, preprocessing="squashed to 96x96")
+    with pytest.raises(InputError, match='"regions" is 4, not 9'):
+        FeatureStore.open(tmp_path, other)
+
+
 def test_a_key_is_stored_once(tmp_path: Path) -> None:
     store = FeatureStore.open(tmp_path, SPEC)
     store.append(["a"], *features(["a"]))

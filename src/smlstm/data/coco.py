@@ -30,7 +30,7 @@ _KARPATHY = ("dataset_coco.json", "annotations/dataset_coco.json")
 def recognise(path: Path) -> bool:
     """Whether a folder has COCO's caption files, or a file is one."""
     if path.is_file():
-        return path.suffix == ".json" and path.name.startswith("captions_")
+        return path.suffix == ".json" and path.name.startswith("captions_") and not karpathy.recognise(path)
     return bool(_caption_files(path))
 
 
@@ -101,6 +101,7 @@ def _by_lists(root: Path, folder: Path, records: dict[str, Record], notes: list[
         raise InputError(f"{root} has none of Kiros' lists coco_train.txt, coco_dev.txt, coco_test.txt")
     chosen: list[Record] = []
     absent: list[str] = []
+    listed: set[str] = set()
     for split, names in lists.items():
         for name in names:
             # Lists of 2014 names fit the 2017 layout too: the number at the end is the same photo's.
@@ -110,6 +111,10 @@ def _by_lists(root: Path, folder: Path, records: dict[str, Record], notes: list[
                 absent.append(name)
             else:
                 chosen.append(replace(found, split=split))
+                listed.add(found.key)
     if absent:
         notes.append(f'{len(absent)} listed images have no caption and were left out, the first is "{absent[0]}"')
+    unlisted = [key for key in records if key not in listed]
+    if unlisted:
+        notes.append(f'{len(unlisted)} images with captions are in no split, the first is "{unlisted[0]}"')
     return Dataset("coco", root, tuple(chosen), tuple(notes))

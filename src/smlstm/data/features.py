@@ -51,10 +51,11 @@ class FeatureSpec:
 
     def difference(self, other: "FeatureSpec") -> tuple[str, Any, Any] | None:
         """Name the first field in which two specs differ, with both values; None if they are equal."""
-        for field in dataclasses.fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+        # Shapes before preprocessing: "49 regions, not 100" says more than two long descriptions of pixels.
+        for name in ("backbone", "regions", "region_width", "context_width", "weights_sha256", "preprocessing"):
+            mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                return field.name, mine, theirs
+                return name, mine, theirs
         return None
 
 

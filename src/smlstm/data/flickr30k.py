@@ -10,7 +10,7 @@ from pathlib import Path
 from smlstm.data import karpathy
 from smlstm.data.files import first_existing, image_folder, read_lines, read_split_lists
 from smlstm.data.records import Dataset, assemble
-from smlstm.data.tables import read_table
+from smlstm.data.tables import read_captions, why_no_captions
 from smlstm.data.tokens_file import read_token_file
 from smlstm.errors import InputError
 
@@ -24,8 +24,10 @@ _FOLDERS = ("flickr30k-images", "flickr30k_images", "Images", "images")
 def recognise(path: Path) -> bool:
     """Whether a folder has one of Flickr30k's caption files."""
     file = first_existing(path, _CAPTIONS)
-    # Anyone may call a table results.csv; Flickr30k's is parted by |.
-    return file is not None and (file.name != "results.csv" or "|" in next(read_lines(file), ""))
+    if file is None or file.suffix == ".token":
+        return file is not None
+    # Anyone may call a table results.csv, and Flickr30k's is parted by |; captions.txt may be anyone's notes.
+    return why_no_captions(file) is None and (file.name != "results.csv" or "|" in next(read_lines(file), ""))
 
 
 def read(root: Path, scheme: str | None = None) -> Dataset:
@@ -39,23 +41,16 @@ def read(root: Path, scheme: str | None = None) -> Dataset:
     file = first_existing(root, _CAPTIONS)
     if file is None:
         raise InputError(f"{root} has none of {', '.join(_CAPTIONS)}; expected {EXPECTED}")
-    captions = read_token_file(file) if file.suffix == ".token" else _read_captions(file)
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
+    captions = read_token_file(file) if file.suffix == ".token" else read_captions(file, notes)
     if not lists:
         if scheme == "kiros":
             raise InputError(f"{root} has none of the lists flickr30k_train.txt, flickr30k_dev.txt, train.txt, ...")
         lists = {"train": list(captions)}
-        notes = ("there are no split lists: all images count as train",)
+        notes.append("there are no split lists: all images count as train")
     splits = {split: [_with_suffix(name, captions) for name in names] for split, names in lists.items()}
     records, more = assemble(captions, splits, image_folder(root, _FOLDERS))
-    return Dataset("flickr30k", root, records, notes + more)
-
-
-def _read_captions(file: Path) -> dict[str, list[str]]:
-    captions: dict[str, list[str]] = {}
-    for row in read_table(file, {"path": True, "caption": True}):
-        captions.setdefault(row["path"], []).append(row["caption"])
-    return captions
+    return Dataset("flickr30k", root, records, (*notes, *more))
 
 
 def _with_suffix(name: str, captions: dict[str, list[str]]) -> str:

@@ -12,7 +12,23 @@ from smlstm.errors import InputError
 _NAME = "smlstm-features"
 _VERSION = 1
 HEADER, RECORDS, JOURNAL, LOCK = "store.json", "records.f16", "journal.log", "writer.lock"
-_FILES = {HEADER, HEADER + ".part", RECORDS, JOURNAL, LOCK}
+# The photos that `smlstm extract` could not use; no part of the store itself.
+SKIPPED = "skipped.jsonl"
+_FILES = {HEADER, HEADER + ".part", RECORDS, JOURNAL, LOCK, SKIPPED}
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a feature store, whole or not; others may have a store.json too."""
+    header = path / HEADER
+    try:
+        if not header.is_file():
+            return False
+        if (path / JOURNAL).exists() or (path / RECORDS).exists():
+            return True
+        with header.open(encoding="utf-8", errors="replace") as file:
+            return _NAME in file.read(1000)
+    except OSError:
+        return False
 
 
 def make_folder(path: Path) -> None:

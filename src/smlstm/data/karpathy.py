@@ -1,4 +1,4 @@
-"""Karpathy's splits: `dataset_flickr8k.json`, `dataset_flickr30k.json`, `dataset_coco.json`.
+"""Karpathy's splits: `dataset_flickr8k.json`, `dataset_flickr30k.json`, `dataset_coco.json`, or any file like them.
 
 Each image has `filename`, `filepath` (COCO only: its folder), `split` (`restval` is training data) and
 `sentences`, whose `raw` is the caption as written.
@@ -13,6 +13,7 @@ from smlstm.errors import InputError
 EXPECTED = "Karpathy's splits: dataset_flickr8k.json, dataset_flickr30k.json or dataset_coco.json"
 SCHEMES = ("karpathy",)
 NAMES = ("dataset_flickr8k.json", "dataset_flickr30k.json", "dataset_coco.json")
+_HEAD_BYTES = 2**16
 _FOLDERS = (
     "Images",
     "images",
@@ -25,16 +26,34 @@ _FOLDERS = (
 
 def recognise(path: Path) -> bool:
     """Whether a path is one of Karpathy's files, or a folder that has one."""
-    if path.is_file():
-        return path.suffix == ".json" and path.name.startswith("dataset_")
-    return any((path / name).exists() for name in NAMES)
+    return _looks_right(path) if path.is_file() else bool(_files_of(path))
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Find Karpathy's files by their names, or else by what they hold."""
+    named = [folder / name for name in NAMES if (folder / name).exists()]
+    return named or sorted(file for file in folder.glob("*.json") if _looks_right(file))
+
+
+def _looks_right(file: Path) -> bool:
+    """Judge a file by its name, or by its beginning: the whole is hundreds of megabytes."""
+    if file.suffix.lower() != ".json" or not file.is_file():
+        return False
+    if file.name in NAMES:
+        return True
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_HEAD_BYTES)
+    except OSError:
+        return False
+    return all(word in head for word in (b'"sentences"', b'"filename"', b'"split"'))
 
 
 def read(path: Path, scheme: str | None = None, *, root: Path | None = None) -> Dataset:
     """Read one of Karpathy's files; images are looked for beside it, or under `root`."""
     file = path
     if path.is_dir():
-        found = [path / name for name in NAMES if (path / name).exists()]
+        found = _files_of(path)
         if len(found) != 1:
             names = ", ".join(each.name for each in found) or "none"
             raise InputError(f"{path} must have one of {', '.join(NAMES)}; it has {names}: name the file itself")
@@ -47,7 +66,8 @@ def read(path: Path, scheme: str | None = None, *, root: Path | None = None) -> 
     bare: list[str] = []
     for number, image in enumerate(content["images"]):
         try:
-            name, split = str(image["filename"]), split_name(str(image["split"]))
+            name = str(image["filename"])
+            split = split_name(str(image["split"]), f'{file}, image {number} ("{name}")')
             captions = tuple(str(sentence["raw"]).strip() for sentence in image["sentences"])
             photo = photos.find(name, str(image.get("filepath") or ""))
         except (KeyError, TypeError, AttributeError) as error:

@@ -4,6 +4,7 @@ For each split `train_ims.npy` (images x regions x width, or images x width), `t
 and, if there is one, `train_ids.txt`. The captions of an image follow each other, equally many for each image
 (five in the published files), unless `_ids` names the image of each caption. Kiros' files repeat each image for
 each of its captions; repeated rows count once. Regions come without a global context: it is their mean.
+Where both `test` and `testall` are there, `test` is the test split unless the scheme `testall` is asked for.
 """
 
 import itertools
@@ -21,14 +22,16 @@ from smlstm.data.records import Dataset, Record
 from smlstm.errors import InputError
 
 EXPECTED = "precomputed (SCAN, VSE++): train_ims.npy with train_caps.txt, and dev and test likewise"
-SCHEMES: tuple[str, ...] = ()
-_FILES = {"train": ("train",), "dev": ("dev", "val"), "test": ("test", "testall")}
+# COCO's files have two test sets, 1000 images and all 5000.
+SCHEMES = ("test", "testall")
+_FILES = {"train": "train", "dev": "dev", "val": "dev", "test": "test", "testall": "test"}
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One split: its array, the array's row of each image, and the images' keys and captions."""
+    """One array: its split, the row of each image, and the images' keys and captions."""
 
+    name: str
     split: str
     array: npt.NDArray[Any]
     rows: list[int]
@@ -44,12 +47,20 @@ def recognise(path: Path) -> bool:
 
 def read(path: Path, scheme: str | None = None) -> Dataset:
     """Read the captions; an image's path is its array."""
+    parts = _parts(path)
+    names = {part.name for part in parts}
+    if scheme is not None and scheme not in names:
+        raise InputError(f"{path} has no {scheme}_ims.npy with {scheme}_caps.txt")
+    other = {"testall"} if scheme != "testall" else {"test"}
+    left_out = other if {"test", "testall"} <= names else set()
     records = [
         Record(key, part.file, tuple(captions), part.split)
-        for part in _parts(path)
+        for part in parts
+        if part.name not in left_out
         for key, captions in zip(part.keys, part.captions, strict=True)
     ]
-    return Dataset("precomputed", path, tuple(records))
+    notes = [f"{name}_ims.npy was left out: --split-scheme {name} takes it for the test split" for name in left_out]
+    return Dataset("precomputed", path, tuple(records), tuple(notes))
 
 
 class PrecomputedFeatures:
@@ -113,30 +124,28 @@ class PrecomputedFeatures:
         return PrecomputedFeatures, (self.path,)
 
 
-def _found(path: Path) -> list[tuple[str, str]]:
-    """Find (split, name in the files) of every split that has an array and captions."""
-    found = []
-    for split, names in _FILES.items():
-        for name in names:
-            if (path / f"{name}_ims.npy").exists() and (path / f"{name}_caps.txt").exists():
-                found.append((split, name))
-                break
-    return found
+def _found(path: Path) -> list[str]:
+    """Find the name in the files of every part that has an array and captions."""
+    return [name for name in _FILES if (path / f"{name}_ims.npy").exists() and (path / f"{name}_caps.txt").exists()]
 
 
 def _parts(path: Path) -> list[_Part]:
     found = _found(path) if path.is_dir() else []
     if not found:
         raise InputError(f"{path} has no train_ims.npy with train_caps.txt; expected {EXPECTED}")
-    return [_read_part(path, split, name) for split, name in found]
+    return [_read_part(path, name) for name in found]
 
 
-def _read_part(path: Path, split: str, name: str) -> _Part:
+def _read_part(path: Path, name: str) -> _Part:
     file = path / f"{name}_ims.npy"
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{file} is not a whole .npy array: {error}") from None
+        array = np.lib.format.open_memmap(file, mode="r")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}") from None
+    except Exception:  # a damaged header can provoke anything, and what NumPy says of it advises to run its code
+        raise InputError(
+            f"{file} is not a whole .npy array of numbers: it is damaged, cut short or something else; copy it again"
+        ) from None
     if array.ndim not in (2, 3) or not np.issubdtype(array.dtype, np.floating) or 0 in array.shape:
         raise InputError(
             f"{file} has shape {array.shape} of {array.dtype}: expected images x regions x width or images x width"
@@ -151,7 +160,7 @@ def _read_part(path: Path, split: str, name: str) -> _Part:
     names = [str(row) for row in rows]
     if ids is not None and len(set(ids)) == len(rows):
         names = list(dict.fromkeys(ids))
-    return _Part(split, array, rows, [f"{name}/{each}" for each in names], groups, file)
+    return _Part(name, _FILES[name], array, rows, [f"{name}/{each}" for each in names], groups, file)
 
 
 def _group_by_ids(

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from smlstm.errors import InputError
+from smlstm.data.photos import SUFFIXES
+from smlstm.errors import ConfigurationError, InputError
 
 SPLITS = ("train", "dev", "test")
 _SYNONYMS = {
@@ -60,27 +61,56 @@ class Dataset:
 
     def split(self, name: str) -> tuple[Record, ...]:
         """Records of one split; a split that has none is refused, naming those that are there."""
-        wanted = split_name(name)
+        wanted = _SYNONYMS.get(name.strip().lower())
         if wanted not in self.splits:
-            raise InputError(f'{self.root} has no "{name}" split; it has {", ".join(self.splits)}')
+            raise ConfigurationError(f'{self.root} has no "{name}" split; it has {", ".join(self.splits)}')
         return tuple(record for record in self.records if record.split == wanted)
 
     @cached_property
     def missing(self) -> tuple[Record, ...]:
         """Records whose image file is not there."""
+        return tuple(record for record in self.records if record.path.name not in self._present[record.path.parent])
+
+    @cached_property
+    def unlisted(self) -> tuple[Path, ...]:
+        """Photos that lie beside those of the records, but are in none."""
+        listed = {record.path for record in self.records}
+        photos = (
+            folder / name for folder, names in self._present.items() for name in names if not name.startswith(".")
+        )
+        return tuple(sorted(path for path in photos if path.suffix.lower() in SUFFIXES and path not in listed))
+
+    @cached_property
+    def _present(self) -> dict[Path, set[str]]:
+        """What the images' folders hold."""
         present: dict[Path, set[str]] = {}
         for folder in {record.path.parent for record in self.records}:
             # One listing a folder instead of a question a file: much faster on network disks.
-            present[folder] = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-        return tuple(record for record in self.records if record.path.name not in present[record.path.parent])
+            try:
+                present[folder] = {entry.name for entry in folder.iterdir()}
+            except OSError:
+                present[folder] = set()
+        return present
 
 
-def split_name(name: str) -> str:
-    """Translate the datasets' names of splits into train, dev and test."""
+def split_name(name: str, where: str) -> str:
+    """Translate the datasets' names of splits into train, dev and test; `where` it stands, for the message."""
     try:
         return _SYNONYMS[name.strip().lower()]
     except KeyError:
-        raise InputError(f'"{name}" is no split: use train, dev (or val) or test') from None
+        raise InputError(f'{where}: "{name}" is no split: use train, dev (or val) or test') from None
+
+
+def without_empty_captions(dataset: Dataset) -> Dataset:
+    """Leave out captions that say nothing, and note how many and how many images are left without any."""
+    kept = [tuple(stripped for text in record.captions if (stripped := text.strip())) for record in dataset.records]
+    empty = sum(len(record.captions) for record in dataset.records) - sum(map(len, kept))
+    bare = sum(not captions for captions in kept)
+    notes = [f"{empty} captions are empty and were left out"] if empty else []
+    # A folder of photos has no caption at all, which its reader says.
+    notes += [f"{bare} images have no caption"] if bare and (empty or bare < len(kept)) else []
+    records = tuple(replace(record, captions=each) for record, each in zip(dataset.records, kept, strict=True))
+    return replace(dataset, records=records, notes=(*dataset.notes, *notes))
 
 
 def assemble(

@@ -44,11 +44,18 @@ def summarise(dataset: Dataset) -> Summary:
         captions_per_image=dict(sorted(numbers.items())),
         missing=len(dataset.missing),
         missing_first=[str(record.path) for record in dataset.missing[:_SHOWN]],
-        notes=list(dataset.notes),
+        notes=[*dataset.notes, *_unlisted(dataset)],
         samples=[
             {"key": record.key, "split": record.split, "caption": record.captions[0] if record.captions else ""}
             for record in _spread(dataset.records)
         ],
+    )
+
+
+def _unlisted(dataset: Dataset) -> list[str]:
+    photos = dataset.unlisted
+    return (
+        [f'{len(photos)} photos in its folders are not of this dataset, the first is "{photos[0]}"'] if photos else []
     )
 
 
