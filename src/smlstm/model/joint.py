@@ -43,31 +43,34 @@ def moderate(argument: Tensor) -> bool:
 
 def weighted_units(keys: Tensor, query: Tensor, weight: Tensor, exponentials: bool) -> Tensor:
     """The logits without a gradient; `exponentials`: keys and query come as exp(-keys) and exp(-query)."""
-    count, candidates, width = len(keys), keys.shape[1], keys.shape[2]
-    logits = keys.new_empty(count, query.shape[1], candidates)
-    scratch: Tensor | None = None  # one for all slices: fresh memory costs more than the arithmetic
-    for b, rows in _slices(keys, query):
-        part = query[b, rows]
-        if scratch is None:
-            scratch = keys.new_empty(len(part), candidates, width)
-        units = _units(keys[b], part, exponentials, scratch[: len(part)])  # n', C, A
-        logits[b, rows] = (units.view(-1, width) @ weight).view(-1, candidates)
+    logits = keys.new_empty(len(keys), query.shape[1], keys.shape[1])
+    scratch = keys.new_empty(0)  # one for all slices: fresh memory costs more than the arithmetic
+    for items, pairs in _slices(keys, query):
+        units = _units(keys[items], query[items, pairs], exponentials, scratch)  # b', n', C, A
+        scratch = scratch if len(scratch) else units.view(-1)
+        logits[items, pairs] = (units.view(-1, len(weight)) @ weight).view(units.shape[:3])
     return logits
 
 
-def _slices(keys: Tensor, query: Tensor) -> Iterator[tuple[int, slice]]:
-    """Cut the pairs of each b so that one slice of pairs x candidates x units stays small."""
-    rows = max(1, _SLICE // max(1, keys.shape[1] * keys.shape[2]))
-    for b in range(len(keys)):
-        for start in range(0, query.shape[1], rows):
-            yield b, slice(start, start + rows)
+def _slices(keys: Tensor, query: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Items, and pairs of each, cut so that pairs x candidates x units stay small; the first slice is largest."""
+    size = max(1, keys.shape[1] * keys.shape[2])
+    pairs = max(1, min(query.shape[1], _SLICE // size))
+    items = max(1, _SLICE // (size * pairs))
+    for first in range(0, len(keys), items):
+        for start in range(0, query.shape[1], pairs):
+            yield slice(first, first + items), slice(start, start + pairs)
 
 
-def _units(keys: Tensor, query: Tensor, exponentials: bool, out: Tensor) -> Tensor:
-    """The sigmoids of one slice: keys C, A and query n', A -> n', C, A."""
+def _units(keys: Tensor, query: Tensor, exponentials: bool, scratch: Tensor) -> Tensor:
+    """The sigmoids of one slice: keys b', C, A and query b', n', A -> b', n', C, A, in the scratch if there is one."""
+    shape = (len(keys), query.shape[1], *keys.shape[1:])
+    size = math.prod(shape)
+    out = scratch[:size].view(shape) if len(scratch) else keys.new_empty(shape)
+    keys, query = keys[:, None], query[:, :, None]
     if exponentials:
-        return torch.addcmul(keys.new_ones(()), keys[None], query[:, None], out=out).reciprocal_()
-    return torch.add(keys[None], query[:, None], out=out).sigmoid_()
+        return torch.addcmul(keys.new_ones(()), keys, query, out=out).reciprocal_()
+    return torch.add(keys, query, out=out).sigmoid_()
 
 
 def _exponentials(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor, bool]:
@@ -91,11 +94,11 @@ class _JointLogits(torch.autograd.Function):
         keys_grad, query_grad = torch.zeros_like(keys), torch.empty_like(query)
         weight_grad = torch.zeros_like(weight)
         keys, query, exponentials = _exponentials(keys, query)
-        for b, rows in _slices(keys, query):
-            part, outer = query[b, rows], grad[b, rows]  # n', A and n', C
-            units = _units(keys[b], part, exponentials, keys.new_empty(len(part), *keys.shape[1:]))  # n', C, A
-            weight_grad += outer.flatten() @ units.flatten(0, 1)
-            slope = torch.addcmul(units, units, units, value=-1).mul_(outer[:, :, None])
-            keys_grad[b] += slope.sum(0)
-            query_grad[b, rows] = slope.sum(1)
+        for items, pairs in _slices(keys, query):
+            outer = grad[items, pairs]  # b', n', C
+            units = _units(keys[items], query[items, pairs], exponentials, keys.new_empty(0))  # b', n', C, A
+            weight_grad += outer.flatten() @ units.flatten(0, 2)
+            slope = torch.addcmul(units, units, units, value=-1).mul_(outer[..., None])
+            keys_grad[items] += slope.sum(1)
+            query_grad[items, pairs] = slope.sum(2)
         return keys_grad * weight, query_grad * weight, weight_grad

@@ -180,7 +180,7 @@ def _chosen(job: Job, rows: Rows, columns: Rows) -> Iterator[tuple[int, int, Ite
     """Chosen pairs (by ascending row) in blocks of images: where each part of a block stands, and its scores."""
     engine, count = job.engine, len(job.sentences)
     # Larger groups than in a grid: only some of a group's sentences belong to an image.
-    size = max(job.tile.sentences, min(4096, count // 8))
+    size = max(job.tile.sentences, min(4096, count // 4))
     groups = SentenceGroups(engine.matcher, engine.scorer, job.sentences, size, job.memory // 2)
     group_of, place_in = np.empty(count, np.int64), np.empty(count, np.int64)
     for number, members in enumerate(groups.columns):

@@ -112,7 +112,18 @@ class FusedScorer(Scorer[PreparedSide]):
 
     def chosen(self, images: PreparedSide, sentences: PreparedSide, rows: Tensor, columns: Tensor) -> Tensor:
         """Some pairs; P."""
-        return self._run(Chosen(rows), images, sentences.select(columns))
+        return self._run(Chosen(rows), images, self._gathered(sentences, columns))
+
+    def _gathered(self, side: PreparedSide, index: Tensor) -> PreparedSide:
+        """Some items, the large parts of them in memory that is kept."""
+        if side.keys is None or side.candidates is None or self.dtype != torch.float32:
+            return side.select(index)
+        large = {}
+        for name, tensor in (("keys", side.keys), ("candidates", side.candidates)):
+            out = self.products.keep(f"gathered {name}", (len(index), *tensor.shape[1:]), tensor)
+            large[name] = torch.index_select(tensor, 0, index, out=out)
+        small = replace(side, keys=None, candidates=None).select(index)
+        return replace(small, **large)
 
     @torch.no_grad()
     def _run(self, pairing: Pairing, images: PreparedSide, sentences: PreparedSide) -> Tensor:
@@ -195,5 +206,10 @@ def _trimmed(sentences: Batch) -> EncodedSide:
     if sentences.mask is None or len(sentences) == 0:
         return sentences
     longest = int(sentences.mask.sum(1).max())
-    keys = None if sentences.keys is None else sentences.keys[:, :longest]
-    return replace(sentences, candidates=sentences.candidates[:, :longest], mask=sentences.mask[:, :longest], keys=keys)
+    keys = None if sentences.keys is None else sentences.keys[:, :longest].contiguous()
+    return replace(
+        sentences,
+        candidates=sentences.candidates[:, :longest].contiguous(),
+        mask=sentences.mask[:, :longest],
+        keys=keys,
+    )

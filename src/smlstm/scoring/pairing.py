@@ -7,6 +7,7 @@ between the two without copying an item for each of its pairs.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from smlstm.scoring.scorer import runs
@@ -63,6 +64,22 @@ class Chosen(Pairing):
 
     def images(self, query: Tensor, look: Look) -> Tensor:
         """P, S; an image's regions are read once for all of its sentences."""
+        first, last = self.runs[0][0], self.runs[-1][0] + 1
+        most = max(part.stop - part.start for _, part in self.runs)
+        if (last - first) * most > 2 * len(query):
+            return self._one_by_one(query, look)
+        # Lists of about one length fill a grid of images x most, whose empty places are looked at in vain.
+        starts = torch.zeros(last - first, dtype=torch.int64, device=query.device)
+        known = torch.tensor([(row - first, part.start) for row, part in self.runs], device=query.device)
+        starts[known[:, 0]] = known[:, 1]
+        row = self.rows - first
+        place = row * most + torch.arange(len(query), device=query.device) - starts[row]
+        grid = query.new_zeros((last - first) * most, query.shape[1])
+        grid[place] = query
+        seen = look(grid.view(last - first, most, -1), slice(first, last))
+        return seen.flatten(0, 1)[place]
+
+    def _one_by_one(self, query: Tensor, look: Look) -> Tensor:
         seen: Tensor | None = None
         for row, part in self.runs:
             one = look(query[part][None], slice(row, row + 1))[0]
