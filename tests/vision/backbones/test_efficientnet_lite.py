@@ -62,8 +62,23 @@ def test_absurd_grids_and_wrong_weights_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="no weights file"):
         load_backbone("efficientnet-lite0", weights=tmp_path / "absent.pth")
     junk = tmp_path / "junk.pth"
-    junk.write_bytes(b"not weights")
+    for content in (b"not weights", b"bad\n", b"hello world", b"", b"\x80\x04N.", b"I1\n.", b"PK\x03\x04"):
+        junk.write_bytes(content)
+        with pytest.raises(ConfigurationError, match="not a readable weights file: it is damaged") as caught:
+            load_backbone("efficientnet-lite0", weights=junk)
+        assert "weights_only" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
+        load_backbone("efficientnet-lite0", weights=tmp_path)
+    for content in ({1: torch.zeros(1)}, {"x": 3}, [torch.zeros(1)]):
+        torch.save(content, junk)
+        with pytest.raises(ConfigurationError, match="does not hold tensors by name"):
+            load_backbone("efficientnet-lite0", weights=junk)
+    (tmp_path / "junk.safetensors").write_bytes(b"hello world")
     with pytest.raises(ConfigurationError, match="not a readable weights file"):
+        load_backbone("efficientnet-lite0", weights=tmp_path / "junk.safetensors")
+    published = torch.load(find_weights("efficientnet-lite0"), weights_only=True)
+    torch.save({**published, "_bn0.bias": torch.zeros(7)}, junk)
+    with pytest.raises(ConfigurationError, match="tensors of other shapes"):
         load_backbone("efficientnet-lite0", weights=junk)
     other = tmp_path / "other.pth"
     torch.save({"x": torch.zeros(1)}, other)

@@ -81,7 +81,7 @@ def test_the_grid_is_fixed(file):
 
 def test_missing_weights_are_explained(monkeypatch, tmp_path):
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    with pytest.raises(MissingDependencyError, match=r"download .*vgg19-dcbb9e9d.pth"):
+    with pytest.raises(MissingDependencyError, match=r"download .*vgg19-dcbb9e9d.pth .* with --weights"):
         load_backbone("vgg19")
 
 

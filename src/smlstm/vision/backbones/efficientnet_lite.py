@@ -169,6 +169,8 @@ def load(name: str, grid: int | None = None, weights: Path | None = None) -> Bac
         network.read(read_weights(path))
     except KeyError as missing:
         raise ConfigurationError(f"{path} has no {missing}: is it a weights file of {name}?") from None
+    except RuntimeError:
+        raise ConfigurationError(f"{path} has tensors of other shapes: is it a weights file of {name}?") from None
     return Backbone(
         name=name,
         input_size=side * CELL,

@@ -83,8 +83,8 @@ def find_weights() -> Path:
         if (folder / name).is_file():
             return folder / name
     raise MissingDependencyError(
-        f"the weights of VGG-19 are not here: download {WEIGHTS_ADDRESS} (548 MB) and give its path, "
-        f"or put it into {_short(folder)}"
+        f"the weights of VGG-19 are not here: download {WEIGHTS_ADDRESS} (548 MB) and give its path with "
+        f"--weights, or put it into {_short(folder)}"
     )
 
 
