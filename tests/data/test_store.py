@@ -1,6 +1,9 @@
 import dataclasses
+import json
 import os
 import pickle
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from smlstm.data import Features, FeatureStore
 from smlstm.errors import InputError, SmlstmError
 from tests.data.made_features import SPEC, assert_holds, features, fill
+from tests.permissions import bounded_by_permissions
 
 
 def test_what_was_appended_is_read_in_any_order(tmp_path: Path) -> None:
@@ -123,6 +127,47 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         store.append(["a", "b"], regions.astype(int), context)
     with pytest.raises(InputError, match="not the string"):
         store.append("ab", regions, context)
+
+
+def test_a_store_remembers_what_its_features_were_made_from(tmp_path: Path) -> None:
+    fill(tmp_path, [["a"]])  # as all stores were written before there were sources
+    with FeatureStore.open(tmp_path, SPEC) as store:
+        store.append(["b", "c"], *features(["b", "c"]), sources=["from b", "from c"])
+        with pytest.raises(InputError, match="1 sources for 2 keys"):
+            store.append(["d", "e"], *features(["d", "e"]), sources=["from d"])
+    with FeatureStore.open(tmp_path, SPEC) as store:
+        assert [store.source(key) for key in "abcd"] == [None, "from b", "from c", None]
+        assert_holds(store, ["a", "b", "c"])
+    # An entry as a program wrote it that knew no sources, and one with them, are of one format.
+    lines = (tmp_path / "journal.log").read_text().splitlines()
+    assert sorted(json.loads(lines[0].split(" ", 2)[2])) == ["crc32", "keys"]
+    assert sorted(json.loads(lines[1].split(" ", 2)[2])) == ["crc32", "keys", "sources"]
+
+
+def run_bounded(path: Path, spec: str) -> subprocess.CompletedProcess[str]:
+    """Open a store as someone whom permissions bind."""
+    imports = "from smlstm.data import FeatureStore; from tests.data.made_features import SPEC; "
+    command = [*bounded_by_permissions(), sys.executable, "-c", f"{imports}FeatureStore.open({str(path)!r}{spec})"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+
+
+def test_what_the_system_refuses_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SmlstmError, match=f"{tmp_path}/file/store cannot be written: Not a directory"):
+        FeatureStore.open(tmp_path / "file" / "store", SPEC)
+    fill(tmp_path / "store", [["a"]])
+    for mode, name, spec, message in (
+        (0o500, ".", ", SPEC", "SmlstmError: {0}/new cannot be written: Permission denied"),
+        (0o400, "store/writer.lock", ", SPEC", "{0}/store/writer.lock cannot be written: Permission denied"),
+        (0, "store/store.json", "", "InputError: {0}/store/store.json cannot be read: Permission denied"),
+        (0, "store/journal.log", "", "InputError: {0}/store/journal.log cannot be read: Permission denied"),
+        (0, "store", "", "InputError: {0}/store/store.json cannot be read: Permission denied"),
+    ):
+        before = (tmp_path / name).stat().st_mode
+        (tmp_path / name).chmod(mode)
+        done = run_bounded(tmp_path / ("new" if name == "." else "store"), spec)
+        (tmp_path / name).chmod(before)
+        assert done.stderr.splitlines()[-1].endswith(message.format(tmp_path)), done.stderr
 
 
 def test_unknown_keys_and_rows_are_refused_by_name(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ from smlstm.errors import ConfigurationError
 from smlstm.vision import read_photo
 from smlstm.vision.backbones import load_backbone
 from smlstm.vision.extract import Extractor
+from smlstm.vision.sources import is_source, source_of
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +65,38 @@ def test_bad_files_are_skipped_with_a_reason_and_the_rest_goes_on(backbone, fold
     assert [skip.key for skip in skipped] == ["a", "c", "d", "e"]
     assert [skip.path for skip in skipped] == [str(path) for _, path in (photos[0], *photos[2:5])]
     assert all(skip.reason for skip in skipped)
+
+
+def test_every_photo_says_what_it_was_made_from(backbone, folder, tmp_path):
+    shutil.copy(folder / "000.jpg", tmp_path / "copy.jpg")
+    shutil.copy(folder / "001.jpg", tmp_path / "other.jpg")
+    (batch,) = Extractor(backbone, batch_size=64).extract(pairs(folder))
+    assert all(is_source(path, source) for (_, path), source in zip(pairs(folder), batch.sources, strict=True))
+    assert is_source(tmp_path / "copy.jpg", batch.sources[0])
+    assert not is_source(tmp_path / "other.jpg", batch.sources[0])
+    assert is_source(tmp_path / "gone.jpg", batch.sources[0])
+
+
+def test_another_photo_of_the_same_size_and_time_is_noticed(tmp_path):
+    one, two = tmp_path / "1.bmp", tmp_path / "2.bmp"
+    for path, colour in ((one, "red"), (two, "blue")):
+        Image.new("RGB", (8, 8), colour).save(path)
+        os.utime(path, (0, 0))
+    assert not is_source(two, source_of(one))
+
+
+def test_a_photo_that_is_changed_while_it_is_read_is_skipped(backbone, folder, tmp_path, monkeypatch):
+    photo = tmp_path / "photo.jpg"
+    shutil.copy(folder / "000.jpg", photo)
+
+    def read_then_replace(path, **options):
+        image = read_photo(path, **options)
+        shutil.copy(folder / "001.jpg", photo)
+        return image
+
+    monkeypatch.setattr("smlstm.vision.extract.read_photo", read_then_replace)
+    (batch,) = Extractor(backbone).extract([("a", photo)])
+    assert [skip.reason for skip in batch.skipped] == ["it was changed while it was read"]
 
 
 def test_the_megapixel_limit_is_passed_on(backbone, folder):

@@ -7,14 +7,35 @@ configuration, 3 unusable input, 4 an optional part is missing, 130 interrupted.
 import importlib
 import pkgutil
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from smlstm import __version__
 from smlstm.errors import SmlstmError
 
+
+class Interrupted(SmlstmError):
+    """Someone pressed Ctrl-C; the message says what was done and how to go on."""
+
+    exit_code = 130
+
+
+class Commands(TyperGroup):
+    """Turns an interruption into a failure of ours: typer would end without a word, or with code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+
+
 app = typer.Typer(
     name="smlstm",
+    cls=Commands,
     help="Match photos and sentences, and see what the model looked at.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -45,12 +66,16 @@ def _register_commands() -> None:
 
 def main() -> None:
     """Run the command line; expected failures become one sentence and a stable exit code."""
-    _register_commands()
     try:
+        _register_commands()
         app()
     except SmlstmError as error:
         typer.echo(f"smlstm: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # before the command began
         typer.echo("smlstm: interrupted", err=True)
         sys.exit(130)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"smlstm: {where}{error.strerror or error}", err=True)
+        sys.exit(1)

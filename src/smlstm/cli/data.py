@@ -8,7 +8,7 @@ import typer
 
 from smlstm.cli import app
 from smlstm.data import FeatureStore, open_dataset
-from smlstm.data.header import HEADER
+from smlstm.data.header import is_store
 from smlstm.data.summary import Summary, summarise
 
 data = typer.Typer(help="Look at datasets and feature stores.", no_args_is_help=True)
@@ -24,7 +24,7 @@ def _data() -> None:
 def check(
     path: Annotated[Path, typer.Argument(help="Folder or file of a dataset, or a feature store.")],
     split_scheme: Annotated[
-        str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
+        str | None, typer.Option(help="Which published splits: official, kiros, karpathy or testall.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
@@ -32,7 +32,7 @@ def check(
 
     A feature store is read once from end to end and compared with its checksums.
     """
-    if (path / HEADER).exists():
+    if is_store(path):
         _check_store(path, as_json)
         return
     summary = summarise(open_dataset(path, split_scheme))

@@ -3,17 +3,16 @@
 import json
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
-from smlstm.cli import app
+from smlstm.cli import Interrupted, app
+from smlstm.cli.photo_progress import PhotoProgress
 from smlstm.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,12 +29,13 @@ class Outcome:
     weights_sha256: str
     runtime: str
     photos: int
-    already_stored: int
+    bytes_per_photo: int
+    already_stored: int = 0
+    changed: int = 0
     extracted: int = 0
     skipped: int = 0
     seconds: float = 0.0
     photos_per_second: float = 0.0
-    bytes_per_photo: int = 0
     skipped_list: str | None = None
 
 
@@ -52,6 +52,9 @@ def extract(
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Weights file, if not the one found by itself.")] = None,
     split: Annotated[str | None, typer.Option(help="Only this split: train, dev or test.")] = None,
+    split_scheme: Annotated[
+        str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many photos, from the first.")] = None,
     limit_megapixels: Annotated[
         float, typer.Option(help="Photos with more megapixels are skipped.", min=0.001)
@@ -65,16 +68,22 @@ def extract(
     """Extract the features of every photo once, into a store that training and search read.
 
     A run that was interrupted continues where it stopped. A photo that cannot be read is skipped; what was
-    skipped and why is listed beside the store, in OUT.skipped.jsonl, one JSON object a line.
+    skipped and why is listed in OUT/skipped.jsonl, one JSON object a line.
     """
     # Imported here, since torch takes seconds and --help should not.
     from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415
     from smlstm.vision.backbones import load_backbone  # noqa: PLC0415
     from smlstm.vision.extract import Extractor  # noqa: PLC0415
 
-    found = open_dataset(dataset)
+    found = open_dataset(dataset, split_scheme)
+    if found.name == "precomputed":
+        raise InputError(f"{dataset} holds features already, not photos: training reads them as they are")
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
     records = list(islice(found.records if split is None else found.split(split), limit))
     network = load_backbone(backbone, grid=grid, weights=weights)
+    # All that can fail comes before the store, so that a failed run leaves none behind.
+    extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
     spec = FeatureSpec(
         backbone=network.name,
         weights_sha256=network.weights_sha256,
@@ -84,49 +93,68 @@ def extract(
         context_width=network.context_width,
     )
     with FeatureStore.open(out, spec) as store:
-        wanted = [record for record in records if record.key not in store]
-        extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
         outcome = Outcome(
             store=str(out),
             backbone=network.name,
             weights_sha256=network.weights_sha256,
             runtime=extractor.runner.name,
             photos=len(records),
-            already_stored=len(records) - len(wanted),
             bytes_per_photo=store.record_bytes,
         )
-        _run(extractor, wanted, store, outcome)
+        try:
+            _run(extractor, records, store, outcome)
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted: {len(store)} stored in {out}; the same command continues") from None
     typer.echo(json.dumps(asdict(outcome), indent=2) if as_json else _as_text(outcome))
     if outcome.skipped == outcome.photos:
         raise InputError(f"none of the {outcome.photos} photos could be read: {outcome.skipped_list} says why")
+    if outcome.changed:
+        raise InputError(
+            f"{out} has features of other photos under the names of {outcome.changed} of these "
+            f"({outcome.skipped_list} lists them): nothing in a store is ever replaced, extract them into another one"
+        )
 
 
-def _run(extractor: "Extractor", wanted: "Sequence[Record]", store: "FeatureStore", outcome: Outcome) -> None:
-    """Extract and store what is wanted, and show how far it is."""
-    skips = SkippedList(Path(f"{outcome.store.rstrip('/')}.skipped.jsonl"))
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        PhotosPerSecond(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureStore", outcome: Outcome) -> None:
+    """Extract and store what is not stored yet, and show how far it is."""
+    from smlstm.data.header import SKIPPED  # noqa: PLC0415
+
+    wanted = [record for record in records if record.key not in store]
+    progress = PhotoProgress(f"{outcome.backbone} on {outcome.runtime}", len(wanted))
+    skips = SkippedList(Path(outcome.store) / SKIPPED, progress)
     start = time.monotonic()
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress, skips:
-        task = progress.add_task(f"{outcome.backbone} on {outcome.runtime}", total=len(wanted))
-        for batch in extractor.extract((record.key, record.path) for record in wanted):
-            store.append(batch.keys, batch.regions, batch.context)
-            outcome.extracted += len(batch.keys)
-            for skipped in batch.skipped:
-                skips.add(asdict(skipped))
-                progress.console.print(f"skipped {skipped.path}: {skipped.reason}", markup=False, highlight=False)
-            progress.advance(task, len(batch.keys) + len(batch.skipped))
-    outcome.skipped = skips.count
-    outcome.skipped_list = str(skips.path) if skips.count else None
+    with progress, skips:
+        for record in _changed(records, store, progress):
+            skips.add(record.key, str(record.path), "the store has the features of another photo under its name")
+            outcome.changed += 1
+        outcome.already_stored = len(records) - len(wanted) - outcome.changed
+        with closing(extractor.extract((record.key, record.path) for record in wanted)) as batches:
+            for batch in batches:
+                store.append(batch.keys, batch.regions, batch.context, batch.sources)
+                outcome.extracted += len(batch.keys)
+                outcome.skipped += len(batch.skipped)
+                for skipped in batch.skipped:
+                    skips.add(skipped.key, skipped.path, skipped.reason)
+                progress.advance(len(batch.keys) + len(batch.skipped))
+    outcome.skipped_list = str(skips.path) if outcome.skipped + outcome.changed else None
     outcome.seconds = round(time.monotonic() - start, 3)
     outcome.photos_per_second = round(outcome.extracted / outcome.seconds, 2) if outcome.seconds else 0.0
+
+
+def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: PhotoProgress) -> "list[Record]":
+    """Find stored photos whose files are not those that their features were made from."""
+    from smlstm.vision.sources import is_source  # noqa: PLC0415
+
+    changed = []
+    said = time.monotonic()
+    for number, record in enumerate(records):
+        source = store.source(record.key)
+        if source is not None and not is_source(record.path, source):
+            changed.append(record)
+        if time.monotonic() - said > 5:  # files that were moved are read to be compared
+            said = time.monotonic()
+            progress.say(f"compared {number + 1}/{len(records)} photos with what is stored of them")
+    return changed
 
 
 def _as_text(outcome: Outcome) -> str:
@@ -147,29 +175,21 @@ class SkippedList:
     """The skipped photos of the latest run, one JSON object a line; no file when there were none."""
 
     path: Path
-    count: int = 0
+    progress: PhotoProgress
     _file: TextIO | None = field(default=None, init=False)
 
     def __enter__(self) -> "SkippedList":
         self.path.unlink(missing_ok=True)
         return self
 
-    def add(self, entry: dict[str, str]) -> None:
-        """Write a line at once, so that an interrupted run leaves its list."""
+    def add(self, key: str, path: str, reason: str) -> None:
+        """Say it, and write a line at once, so that an interrupted run leaves its list."""
+        self.progress.say(f"skipped {path}: {reason}")
         if self._file is None:
             self._file = self.path.open("w", encoding="utf-8")
-        self._file.write(json.dumps(entry) + "\n")
+        self._file.write(json.dumps({"key": key, "path": path, "reason": reason}) + "\n")
         self._file.flush()
-        self.count += 1
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
-
-
-class PhotosPerSecond(ProgressColumn):
-    """The recent speed."""
-
-    def render(self, task: Task) -> Text:
-        """Show the speed, once there is one."""
-        return Text(f"{task.speed:.1f} photos/s" if task.speed else "", style="progress.data.speed")

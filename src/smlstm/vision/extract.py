@@ -5,8 +5,9 @@ without a queue between them. Only a few batches are under way at a time, howeve
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,10 +19,12 @@ from smlstm.errors import ConfigurationError
 from smlstm.vision.backbones.base import Backbone
 from smlstm.vision.decode import LIMIT_MEGAPIXELS, UnreadablePhoto, read_photo
 from smlstm.vision.runtime import Runner, make_runner, usable_cores
+from smlstm.vision.sources import place_of, source_of
 
 _FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 Photo = tuple[str, Path]
+Readable = tuple[str, Path, str, NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,12 @@ class Skipped:
 
 @dataclass(frozen=True, eq=False)
 class ExtractedBatch:
-    """Features of some photos: regions B x I x F and context B x D in float16, and what was left out."""
+    """Features of some photos: regions B x I x F and context B x D in float16, what made them, what was left out."""
 
     keys: list[str]
     regions: NDArray[np.float16]
     context: NDArray[np.float16]
+    sources: list[str]
     skipped: list[Skipped]
 
 
@@ -65,7 +69,7 @@ class Extractor:
         self.batch_size = batch_size
         self.limit_megapixels = limit_megapixels
 
-    def extract(self, photos: Iterable[tuple[str, Path | str]]) -> Iterator[ExtractedBatch]:
+    def extract(self, photos: Iterable[tuple[str, Path | str]]) -> Generator[ExtractedBatch, None, None]:
         """Yield the features of (key, path) pairs, batch by batch, in their order."""
         waiting = iter((key, Path(path)) for key, path in photos)
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="extract")
@@ -86,28 +90,43 @@ class Extractor:
         regions = np.empty((len(photos), about.regions, about.region_width), np.float16)
         context = np.empty((len(photos), about.context_width), np.float16)
         keys: list[str] = []
+        sources: list[str] = []
         skipped: list[Skipped] = []
         readable = self._readable(photos, skipped)
         while chunk := list(islice(readable, self.runner.photos_at_once)):
-            found = self.runner.run(np.stack([pixels for _, pixels in chunk]))
-            for ((key, path), _), *features in zip(chunk, *found, strict=True):
+            found = self.runner.run(np.stack([pixels for *_, pixels in chunk]))
+            for (key, path, source, _), *features in zip(chunk, *found, strict=True):
                 # A comparison with NaN is false, so this catches it too.
                 if not all(abs(bound) <= _FLOAT16_MAX for f in features for bound in (f.min(), f.max())):
                     skipped.append(Skipped(key, str(path), f"{about.name} gives features beyond float16"))
                     continue
                 regions[len(keys)], context[len(keys)] = features
                 keys.append(key)
-        return ExtractedBatch(keys, regions[: len(keys)], context[: len(keys)], skipped)
+                sources.append(source)
+        return ExtractedBatch(keys, regions[: len(keys)], context[: len(keys)], sources, skipped)
 
-    def _readable(self, photos: Sequence[Photo], skipped: list[Skipped]) -> Iterator[tuple[Photo, NDArray[np.uint8]]]:
-        size = self.backbone.input_size
+    def _readable(self, photos: Sequence[Photo], skipped: list[Skipped]) -> Iterator[Readable]:
         for key, path in photos:
             try:
-                photo = read_photo(path, at_least=size, limit_megapixels=self.limit_megapixels)
-                pixels = self.backbone.preprocess(photo)
+                source, pixels = self._read(path)
             except UnreadablePhoto as unreadable:
                 skipped.append(Skipped(key, str(path), unreadable.reason))
             except MemoryError:
                 skipped.append(Skipped(key, str(path), "it needs more memory than there is"))
             else:
-                yield (key, path), pixels
+                yield key, path, source, pixels
+
+    def _read(self, path: Path) -> tuple[str, NDArray[np.uint8]]:
+        """Read a photo and say what it was made from, which must not change in between."""
+        before = "-"
+        with suppress(OSError, ValueError):  # what is wrong with the path is for `read_photo` to say
+            before = place_of(path)
+        photo = read_photo(path, at_least=self.backbone.input_size, limit_megapixels=self.limit_megapixels)
+        pixels = self.backbone.preprocess(photo)
+        try:
+            source = source_of(path)
+        except OSError as error:
+            raise UnreadablePhoto(path, error.strerror or str(error)) from None
+        if not source.startswith(before):
+            raise UnreadablePhoto(path, "it was changed while it was read")
+        return source, pixels

@@ -1,0 +1,44 @@
+"""What a photo's features were made from, so that another photo under the same key is noticed.
+
+Kept as `place-content`, two hashes: one of the file's path, size and time of change, one of its bytes. Where the
+first is as it was, the file is taken to be the same without reading it; where it is not (the folder was copied or
+touched), the bytes decide.
+"""
+
+import hashlib
+from pathlib import Path
+
+_HASH_BYTES = 8
+
+
+def place_of(path: Path) -> str:
+    """Hash a file's path, size and time of change."""
+    status = path.stat()
+    return _hash(f"{path.absolute()}\0{status.st_size}\0{status.st_mtime_ns}".encode("utf-8", "surrogateescape"))
+
+
+def source_of(path: Path) -> str:
+    """Describe a file as `place-content`."""
+    place = place_of(path)
+    return f"{place}-{_content_of(path)}"
+
+
+def is_source(path: Path, source: str) -> bool:
+    """Whether a file is the one that was described; one that is gone or cannot be read counts as if it were."""
+    place, _, content = source.partition("-")
+    try:
+        return place_of(path) == place or _content_of(path) == content
+    except OSError:
+        return True
+
+
+def _content_of(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
+    with path.open("rb") as file:
+        while block := file.read(2**18):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=_HASH_BYTES).hexdigest()
