@@ -81,7 +81,7 @@ def test_stopped_at_every_few_steps_by_the_clock_it_ends_the_same(recipe, tmp_pa
     from smlstm.training.stopping import Stopping  # noqa: PLC0415
 
     asked = iter(range(10**6))
-    monkeypatch.setattr(Stopping, "reason", property(lambda self: "time is up" if next(asked) % 8 == 7 else ""))
+    monkeypatch.setattr(Stopping, "reason", property(lambda self: "time is up" if next(asked) % 20 == 19 else ""))
     for _ in range(30):
         results = train(read_config(recipe), tmp_path / "parts")
         if all(result.finished for result in results) and len(results) == 2:

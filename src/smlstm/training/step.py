@@ -98,7 +98,15 @@ def needs_regions(matcher: Matcher) -> bool:
 
 
 def encode_sentences(matcher: Matcher, tokens: Tokens, parts: int = 3) -> Batch:
-    """Encode sentences sorted by length in a few parts: an LSTM over padding is time for nothing."""
+    """Encode sentences sorted by length in a few parts: an LSTM over padding is time for nothing.
+
+    In float32 always: torch has no bfloat16 LSTM on many CPUs, and its cost is small beside the pairs'.
+    """
+    with torch.autocast(tokens.ids.device.type, enabled=False):
+        return _encode_by_length(matcher, tokens, parts)
+
+
+def _encode_by_length(matcher: Matcher, tokens: Tokens, parts: int) -> Batch:
     if len(tokens) < 8 * parts:
         return matcher.encode_sentences(tokens)
     order = tokens.lengths.argsort(stable=True)

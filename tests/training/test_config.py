@@ -1,0 +1,80 @@
+"""A configuration file: what it fills in, and how it is refused."""
+
+import pytest
+
+from smlstm.errors import ConfigurationError
+from smlstm.training import read_config
+
+
+def test_all_problems_are_shown_together_with_their_fields(recipe):
+    wrong = [
+        "seed=-1",
+        "stage.mnlm.epochs=0",
+        "stage.mnlm.epoch=3",
+        "stage.smlstm.kind=lstm",
+        "stage.smlstm.objective.margin=-2",
+    ]
+    with pytest.raises(ConfigurationError) as refused:
+        read_config(recipe, wrong)
+    text = str(refused.value)
+    assert "5 problems" in text
+    for line in ("seed: ", "stage.mnlm.epochs: ", "stage.mnlm.epoch: there is no such setting"):
+        assert line in text
+    assert "stage.smlstm.kind: known kinds are dvsa, mnlm, oem, scan, sm-lstm, vse++" in text
+    assert "(found -2)" in text
+
+
+def test_model_settings_are_checked_before_any_feature_is_read(recipe):
+    with pytest.raises(ConfigurationError, match=r"stage\.mnlm\.model: dropout: .*less than 1"):
+        read_config(recipe, ["stage.mnlm.model.dropout=2"])
+    with pytest.raises(ConfigurationError, match="region_width comes from the features"):
+        read_config(recipe, ["stage.mnlm.model.region_width=512"])
+
+
+def test_a_stage_is_filled_from_its_preset_and_its_kind(recipe):
+    config = read_config(recipe, ["stage.scan={}", "stage.big={preset='paper'}"])
+    assert config.stage["mnlm"].kind == "mnlm"
+    assert config.stage["mnlm"].objective.regulariser == 0
+    assert config.stage["smlstm"].model["modulation"] == "gated"
+    assert config.stage["scan"].objective.form == "hardest", "a rival is trained with its own paper's objective"
+    assert config.stage["big"].model["hidden_width"] == 1024
+    assert config.stage["big"].kind == "sm-lstm"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("stage.mnlm.objective.negatives=5", "go together"),
+        ("stage.mnlm.negatives=uniform", "go together"),
+        ("stage.mnlm.score_group=5", "must be a multiple of score_group 5"),
+        ("stage.mnlm.negatives=mined", "need an MNLM"),
+        ("stage.smlstm.start_from=nowhere", "neither an earlier stage"),
+        ("stage.mnlm", "key=value"),
+        ("data.7.dataset=x", 'no "7" to set'),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(recipe, setting, message):
+    with pytest.raises(ConfigurationError, match=message):
+        read_config(recipe, [setting])
+
+
+def test_paths_are_looked_up_beside_the_file(recipe, scenes, monkeypatch):
+    monkeypatch.setenv("SCENES", str(scenes))
+    config = read_config(recipe, ["data.0.dataset=$SCENES/captions.csv"])
+    assert config.data[0].dataset == (scenes / "captions.csv").resolve()
+
+
+def test_files_that_are_no_configuration_are_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        read_config(tmp_path / "none.toml")
+    (tmp_path / "broken.toml").write_text("name = ")
+    with pytest.raises(ConfigurationError, match="is not TOML"):
+        read_config(tmp_path / "broken.toml")
+
+
+def test_every_setting_says_what_it_is_for():
+    from smlstm.training.config import DataConfig, RunConfig, StageConfig, VectorsConfig, VocabularyConfig  # noqa: PLC0415
+
+    for part in (DataConfig, VocabularyConfig, VectorsConfig, StageConfig):
+        assert all(field.description for field in part.model_fields.values()), part
+    assert RunConfig.model_fields["seed"].description
