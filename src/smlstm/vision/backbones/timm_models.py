@@ -52,9 +52,7 @@ def load(name: str, grid: int | None = None, weights: Path | None = None) -> Bac
         raise ConfigurationError(
             f"timm has no model {model_name!r}" + (f": did you mean {', '.join(close)}?" if close else "")
         )
-    model = timm.create_model(model_name, pretrained=weights is None, num_classes=0)
-    if weights is not None:
-        model.load_state_dict(read_weights(weights), strict=False)
+    model = _with_published_weights(timm, model_name) if weights is None else _with_weights(timm, model_name, weights)
     data = timm.data.resolve_model_data_config(model)
     size = int(data["input_size"][-1])
     network = TimmNetwork(model, data["mean"], data["std"]).eval()
@@ -69,6 +67,32 @@ def load(name: str, grid: int | None = None, weights: Path | None = None) -> Bac
         weights_sha256=_sha256_of_tensors(model.state_dict()),
         network=network,
     )
+
+
+def _with_published_weights(timm: Any, name: str) -> Any:
+    try:
+        return timm.create_model(name, pretrained=True, num_classes=0)
+    # Downloading can fail in whatever way the libraries below timm choose.
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise MissingDependencyError(
+            f"timm could not get the weights of {name} ({reason:.200}): try again with a connection, or give a "
+            "weights file with --weights"
+        ) from None
+
+
+def _with_weights(timm: Any, name: str, file: Path) -> Any:
+    """Build a model with the weights of a file, which may have a classifier on top but must lack nothing."""
+    model = timm.create_model(name, pretrained=False, num_classes=0)
+    try:
+        missing = model.load_state_dict(read_weights(file), strict=False).missing_keys
+    except RuntimeError:
+        raise ConfigurationError(f"{file} has tensors of other shapes: is it a weights file of {name}?") from None
+    if missing:
+        raise ConfigurationError(
+            f"{file} lacks {len(missing)} tensors, the first is {missing[0]}: is it a weights file of {name}?"
+        )
+    return model
 
 
 def _sha256_of_tensors(tensors: dict[str, Tensor]) -> str:
