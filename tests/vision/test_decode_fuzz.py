@@ -8,20 +8,27 @@ import io
 import os
 import random
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 from PIL import Image
+from tests.vision.made_raw import dng
 
 from smlstm.vision import UnreadablePhoto, decode_photo
 
 COUNT = int(os.environ.get("SMLSTM_FUZZ", "20000"))
 LIMIT_MEGAPIXELS = 4.0
 MEMORY_BYTES = 600 * 2**20
+# A file of a few kilobytes takes milliseconds, on a machine that is overrun perhaps a second.
+HANG_SECONDS = 60
 ABSURD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
 
 
@@ -67,6 +74,8 @@ def seeds() -> list[bytes]:
         buffer = io.BytesIO()
         heif.from_pillow(colour).save(buffer)
         files.append(buffer.getvalue())
+    if find_spec("rawpy"):
+        files.append(dng(64, 48))
     return files
 
 
@@ -99,17 +108,20 @@ def mutate(rng: random.Random, files: list[bytes]) -> bytes:
     return bytes(data)
 
 
-@pytest.fixture
-def hang_is_a_crash() -> Iterator[None]:
-    faulthandler.dump_traceback_later(300 + COUNT // 50, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
+@contextmanager
+def hang_is_a_crash(file: Path, data: bytes) -> Iterator[None]:
+    """End the whole run, with the stack, if one file takes longer than any that is not hanging; the file stays."""
+    file.write_bytes(data)
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("hang_is_a_crash")
 @pytest.mark.parametrize("at_least", [None, 16])
-def test_mutated_files_are_photos_or_refused(at_least):
+def test_mutated_files_are_photos_or_refused(at_least, tmp_path):
     rng = random.Random(20170718 + (at_least or 0))
     files = seeds()
     process = psutil.Process()
@@ -118,7 +130,8 @@ def test_mutated_files_are_photos_or_refused(at_least):
     for _ in range(COUNT // 2):
         data = mutate(rng, files)
         try:
-            photo = decode_photo(data, at_least=at_least, limit_megapixels=LIMIT_MEGAPIXELS)
+            with hang_is_a_crash(tmp_path / "under_way", data):
+                photo = decode_photo(data, at_least=at_least, limit_megapixels=LIMIT_MEGAPIXELS)
         except UnreadablePhoto as unreadable:
             refused += 1
             assert unreadable.reason
@@ -129,3 +142,16 @@ def test_mutated_files_are_photos_or_refused(at_least):
         assert process.memory_info().rss - before < MEMORY_BYTES
     assert read > COUNT // 100, "mutations so heavy that nothing is ever decoded test little"
     assert refused > COUNT // 100
+
+
+def test_a_file_that_hangs_ends_the_run_with_the_stack(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; import tests.vision.test_decode_fuzz as fuzz\n"
+        "fuzz.HANG_SECONDS = 0.2\n"
+        "with fuzz.hang_is_a_crash(Path(sys.argv[1]), b'hostile'): time.sleep(600)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "under_way")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert (tmp_path / "under_way").read_bytes() == b"hostile"
