@@ -8,13 +8,14 @@
 The Sum of folds is the sum of the mean hit rates, which is the mean of the folds' Sums.
 """
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smlstm.errors import InputError
-from smlstm.evaluation.ranks import BothWays, Metrics, both_ways, ranks
+from smlstm.evaluation.ranks import BothWays, Metrics, Ranks, both_ways, ranks
 
 FOLD = 1000
 
@@ -26,13 +27,38 @@ def evaluate_all(scores: NDArray[np.floating], image_of: NDArray[np.integer]) ->
 
 def evaluate_folds(scores: NDArray[np.floating], image_of: NDArray[np.integer], fold: int = FOLD) -> BothWays:
     """Means over consecutive folds of images; images beyond the last whole fold are refused, not dropped."""
-    images = scores.shape[0]
+    return mean_of([both_ways(part) for part in fold_ranks(scores, image_of, fold)])
+
+
+def refuse_broken_folds(images: int, fold: int = FOLD) -> None:
+    """Refuse a number of images that is not a whole number of folds."""
     if images == 0 or images % fold:
         raise InputError(f"{images} images cannot be cut into folds of {fold}: take the protocol `all`")
+
+
+def fold_ranks(scores: NDArray[np.floating], image_of: NDArray[np.integer], fold: int = FOLD) -> list[Ranks]:
+    """Ranks within each fold, rows counted from the fold's first."""
+    refuse_broken_folds(scores.shape[0], fold)
     parts = []
-    for start in range(0, images, fold):
+    for start in range(0, scores.shape[0], fold):
         columns = np.flatnonzero((image_of >= start) & (image_of < start + fold))
-        parts.append(evaluate_all(scores[start : start + fold][:, columns], image_of[columns] - start))
+        parts.append(ranks(scores[start : start + fold][:, columns], image_of[columns] - start))
+    return parts
+
+
+def pooled(parts: Sequence[Ranks], fold: int = FOLD) -> Ranks:
+    """The ranks of all folds under one numbering of rows, for intervals and tests over all images."""
+    starts = [fold * number for number in range(len(parts))]
+    return Ranks(
+        np.concatenate([part.annotation for part in parts]),
+        np.concatenate([part.retrieval for part in parts]),
+        np.concatenate([part.annotation_images + start for part, start in zip(parts, starts, strict=True)]),
+        np.concatenate([part.retrieval_images + start for part, start in zip(parts, starts, strict=True)]),
+    )
+
+
+def mean_of(parts: Sequence[BothWays]) -> BothWays:
+    """The mean of every metric."""
     return BothWays(_mean([part.annotation for part in parts]), _mean([part.retrieval for part in parts]))
 
 

@@ -1,0 +1,261 @@
+"""`smlstm evaluate`: how good models are on a dataset, and whether people agree with them."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from smlstm.cli import app
+from smlstm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from smlstm.data import Dataset
+    from smlstm.evaluation.feature_plan import Extracted, FeaturePlan
+    from smlstm.evaluation.judgement import Correlation, Judgements
+    from smlstm.evaluation.run import Named, Report
+
+
+class Protocol(str, Enum):
+    """Which images are ranked against each other."""
+
+    all = "all"
+    folds = "folds"
+
+
+class Ensemble(str, Enum):
+    """How the matrices of several models are put together."""
+
+    sum = "sum"
+    standardised = "standardised"
+    none = "none"
+
+
+class Kind(str, Enum):
+    """Whose ratings a file holds."""
+
+    expert = "expert"
+    crowd = "crowd"
+
+
+class Precision(str, Enum):
+    """The number format of the products."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+@app.command()
+def evaluate(
+    models: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL]...", help="Saved models; with --matrices, saved matrices.")
+    ] = None,
+    *,
+    data: Annotated[
+        Path | None, typer.Option(help="A dataset, or a feature store whose captions --captions gives.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    split_scheme: Annotated[
+        str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
+    ] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="Feature store; photos that it lacks are added. By default in the cache.")
+    ] = None,
+    captions: Annotated[
+        Path | None, typer.Option(help="The dataset of the captions, where --data is a feature store.")
+    ] = None,
+    grid: Annotated[int | None, typer.Option(help="Side of the square of regions, for features made anew.")] = None,
+    images: Annotated[int | None, typer.Option(min=2, help="Only so many images, from the first.")] = None,
+    protocol: Annotated[
+        Protocol, typer.Option(help="all: every image against every sentence; folds: within each 1000 images, means.")
+    ] = Protocol.all,
+    ensemble: Annotated[
+        Ensemble, typer.Option(help="How several models are added up: the paper's sum, each standardised, or not.")
+    ] = Ensemble.sum,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Test every pair of models, not just each against the first.")
+    ] = False,
+    save: Annotated[Path | None, typer.Option(help="Folder for the similarity matrices.")] = None,
+    matrices: Annotated[
+        bool, typer.Option("--matrices", help="Measure and add up matrices that were saved earlier.")
+    ] = False,
+    judgement: Annotated[
+        Path | None, typer.Option(help="Ratings of image-caption pairs: how far do scores agree with people?")
+    ] = None,
+    kind: Annotated[Kind, typer.Option(help="Whose ratings: Flickr8k's expert or crowd file.")] = Kind.expert,
+    precision: Annotated[
+        Precision, typer.Option(help="bfloat16 is faster where the processor has it; its ties count as misses.")
+    ] = Precision.float32,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps; auto takes the first GPU, else the CPU.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Measure models on a split of a dataset: R@1, 5, 10, median and mean rank, MRR both ways, Sum.
+
+    Several models are measured one by one and as an ensemble, and tested against the first. What does not fit
+    together is refused before anything long begins.
+    """
+    # Imported here, since torch takes seconds and --help should not.
+    from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
+    from smlstm.evaluation.judgement import read_judgements  # noqa: PLC0415
+    from smlstm.evaluation.matrices import load_matrices  # noqa: PLC0415
+    from smlstm.evaluation.models import load_candidates  # noqa: PLC0415
+    from smlstm.evaluation.run import Evaluation, judge, report  # noqa: PLC0415
+
+    if matrices:
+        _refuse_beside("--matrices", {"--data": data, "--save": save, "--judgement": judgement, "--images": images})
+        saved = load_matrices(models or [])
+        gallery = saved[0].gallery
+        scored: Iterator[Named] = ((matrix.name, matrix.scores) for matrix in saved)
+    else:
+        if data is None:
+            raise ConfigurationError("--data is missing: give a dataset's folder, or saved matrices with --matrices")
+        dataset, features = _open(data, captions, features, split_scheme)
+        if judgement is not None:
+            _refuse_beside("--judgement", {"--save": save, "--images": images, "--compare": compare or None})
+            rated = read_judgements(judgement, kind.value, dataset)
+            candidates = load_candidates(models or [], device)
+            plans = plan_features(candidates, dataset, rated.records, features=features, grid=grid)
+            _announce(plans)
+            agreement = judge(
+                candidates,
+                rated,
+                plans,
+                precision=precision.value,
+                ensemble=ensemble.value,
+                extraction=_extraction_bar,
+                show=_on_terminal(),
+            )
+            _print_judgement(judgement, rated, agreement, as_json)
+            return
+        evaluation = Evaluation.plan(
+            load_candidates(models or [], device),
+            dataset,
+            split,
+            images=images,
+            protocol=protocol.value,
+            features=features,
+            grid=grid,
+            precision=precision.value,
+            save=save,
+        )
+        for note in evaluation.notes:
+            typer.echo(f"note: {note}", err=True)
+        _announce(evaluation.plans)
+        gallery = evaluation.gallery
+        scored = evaluation.score(_extraction_bar, _on_terminal())
+    found = report(scored, gallery, protocol=protocol.value, ensemble=ensemble.value, every_pair=compare)
+    _print(found, as_json)
+
+
+def _refuse_beside(option: str, others: dict[str, Any]) -> None:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ConfigurationError(f"{given[0]} says nothing beside {option}: leave one of them out")
+
+
+def _open(
+    data: Path, captions: Path | None, features: Path | None, scheme: str | None
+) -> "tuple[Dataset, Path | None]":
+    """The dataset, and where its features are if that was said."""
+    from smlstm.data import open_dataset  # noqa: PLC0415
+    from smlstm.data.header import is_store  # noqa: PLC0415
+
+    if not is_store(data):
+        if captions is not None:
+            raise ConfigurationError("--captions goes with a feature store as --data; a dataset has its own captions")
+        return open_dataset(data, scheme), features
+    if captions is None or features is not None:
+        raise ConfigurationError(
+            f"{data} is a feature store, which has no captions: give the dataset as --captions (or the dataset as "
+            "--data and the store as --features)"
+        )
+    return open_dataset(captions, scheme), data
+
+
+def _announce(plans: "dict[str, FeaturePlan]") -> None:
+    for plan in plans.values():
+        if plan.backbone is not None:
+            made = f"{plan.backbone.name}, {plan.spec.regions} regions"
+            typer.echo(f"extracting {len(plan.missing)} photos ({made}) into {plan.where}", err=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def _extraction_bar(backbone: str) -> "Iterator[Extracted]":
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not _on_terminal()) as progress:
+        task = progress.add_task(f"Extracting with {backbone}", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _print(found: "Report", as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+        return
+    gallery = found.gallery
+    folds = ", means over folds of 1000 images" if found.protocol == "folds" else ""
+    typer.echo(f"{gallery.data} {gallery.split}: {len(gallery.keys)} images, {len(gallery.captions)} captions{folds}")
+    _console().print(_table(found))
+    for each in found.comparisons:
+        test = each.found
+        typer.echo(
+            f"{each.one} - {each.other}: Sum {test.difference.value:+.1f}, "
+            f"95% {test.difference.low:+.1f} to {test.difference.high:+.1f}, p {test.p:.2g}"
+        )
+
+
+def _table(found: "Report") -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model")
+    table.add_column("way", no_wrap=True)
+    for column in ("R@1", "R@5", "R@10", "Med r", "mean r", "MRR", "Sum", "95% interval"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for result in found.results:
+        interval = result.intervals["sum"]
+        sums = (f"{result.metrics.sum:.1f}", f"{interval.low:.1f} to {interval.high:.1f}")
+        for name, way, side, more in (
+            (result.name, "i2t", result.metrics.annotation, sums),
+            ("", "t2i", result.metrics.retrieval, ("", "")),
+        ):
+            rates = (f"{rate:.1f}" for rate in (side.r1, side.r5, side.r10, side.median, side.mean))
+            table.add_row(name, way, *rates, f"{side.mrr:.3f}", *more)
+    return table
+
+
+def _print_judgement(path: Path, rated: "Judgements", found: "dict[str, Correlation]", as_json: bool) -> None:
+    pairs, ratings = len(rated.pairs), rated.ratings.size
+    if as_json:
+        rows = [
+            {"model": name, **{key: None if math.isnan(value) else value for key, value in asdict(row).items()}}
+            for name, row in found.items()
+        ]
+        content = {"judgement": str(path), "kind": rated.kind, "pairs": pairs, "ratings": ratings}
+        typer.echo(json.dumps({**content, "own_left_out": rated.own, "results": rows}, indent=2))
+        return
+    typer.echo(
+        f"{rated.kind} ratings: {pairs} pairs, {ratings} ratings; {rated.own} pairs left out (the image's own captions)"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model")
+    for column in ("Kendall tau-b", "tau-c", "Spearman"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, row in found.items():
+        numbers = (row.kendall_b, row.kendall_c, row.spearman)
+        table.add_row(name, *("-" if math.isnan(number) else f"{number:.3f}" for number in numbers))
+    _console().print(table)
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 200)

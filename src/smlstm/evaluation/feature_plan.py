@@ -1,0 +1,167 @@
+"""Where the features of some images come from: a store, precomputed arrays, or the photos themselves.
+
+A plan is made and checked before anything long begins; `complete` then extracts what is missing, once, into the
+store that was given or into one in the user's cache.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from smlstm.data import Dataset, Features, FeatureSpec, FeatureStore, Record, open_features
+from smlstm.data.header import is_store
+from smlstm.errors import InputError, SmlstmError
+from smlstm.evaluation.models import Candidate
+from smlstm.vision.backbones import Backbone, load_backbone
+from smlstm.vision.converted import cache_folder
+from smlstm.vision.extract import Extractor, Skipped
+
+Extracted = Callable[[int, int], None]
+"""Told how many photos are done, of how many."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePlan:
+    """A store, and the photos whose features it still lacks."""
+
+    where: Path
+    spec: FeatureSpec
+    missing: tuple[Record, ...] = ()
+    backbone: Backbone | None = None
+    """What the missing ones are extracted with."""
+
+    def complete(self, progress: Extracted | None = None) -> Features:
+        """Extract and store what is missing; a photo that cannot be read is refused by name in the end."""
+        if self.backbone is not None:
+            skipped = _extract(self.backbone, self.where, self.missing, progress)
+            if skipped:
+                raise InputError(
+                    f"{len(skipped)} photos cannot be used, the first is {skipped[0].path}: {skipped[0].reason}; "
+                    "mend them or take them out of the dataset (the others are stored)"
+                )
+        return open_features(self.where)
+
+
+def plan_features(
+    candidates: Sequence[Candidate],
+    dataset: Dataset,
+    records: Sequence[Record],
+    *,
+    features: Path | None = None,
+    grid: int | None = None,
+) -> dict[str, FeaturePlan]:
+    """A plan for each backbone that the candidates need; what does not fit together is refused here.
+
+    `features`: a store (read and, if photos are missing in it, continued; created if it does not exist) or
+    precomputed arrays; default: those of a precomputed dataset, or else a store in the user's cache.
+    `grid`: side of the square of regions of a new store; default: the backbone's own.
+    """
+    if features is None and dataset.name == "precomputed":
+        features = dataset.root
+    plans: dict[str, FeaturePlan] = {}
+    for candidate in candidates:
+        name = candidate.matcher.config.backbone
+        if name not in plans:
+            plans[name] = _plan(candidate, dataset, records, features, grid)
+        else:
+            candidate.refuse_other_features(plans[name].spec, plans[name].where)
+    return plans
+
+
+def _plan(
+    candidate: Candidate, dataset: Dataset, records: Sequence[Record], features: Path | None, grid: int | None
+) -> FeaturePlan:
+    backbone: Backbone | None = None
+    if features is None:
+        backbone = _load(candidate, grid)
+        features = _cached(dataset, backbone)
+    if features.exists() and (is_store(features) or any(features.iterdir() if features.is_dir() else [features])):
+        return _continue(candidate, dataset, records, features)
+    backbone = backbone or _load(candidate, grid)
+    spec = _spec(backbone)
+    candidate.refuse_other_features(spec, backbone.name)
+    _refuse_missing_photos(dataset, records)
+    return FeaturePlan(features, spec, tuple(records), backbone)
+
+
+def _continue(candidate: Candidate, dataset: Dataset, records: Sequence[Record], where: Path) -> FeaturePlan:
+    stored = open_features(where)
+    candidate.refuse_other_features(stored.spec, where)
+    missing = tuple(record for record in records if record.key not in stored)
+    if not missing:
+        return FeaturePlan(where, stored.spec)
+    lacking = f'{where} has no features of {len(missing)} of {len(records)} images, the first is "{missing[0].key}"'
+    _refuse_missing_photos(dataset, missing, f"{lacking}, and they cannot be extracted: ")
+    # timm's models have one grid each and refuse to be given any.
+    grid = None if stored.spec.backbone.startswith("timm:") else math.isqrt(stored.spec.regions)
+    try:
+        backbone = load_backbone(stored.spec.backbone, grid=grid)
+    except SmlstmError as error:
+        raise InputError(f"{lacking}, and they cannot be extracted: {error}") from None
+    different = stored.spec.difference(_spec(backbone))
+    if different:
+        field, theirs, ours = different
+        raise InputError(
+            f'{lacking}, and they cannot be added: its "{field}" is {theirs!r}, the backbone here has {ours!r}'
+        )
+    return FeaturePlan(where, stored.spec, missing, backbone)
+
+
+def _load(candidate: Candidate, grid: int | None) -> Backbone:
+    name = candidate.matcher.config.backbone
+    if not name:
+        raise InputError(f"{candidate.name} does not say which backbone it was trained on: give --features")
+    try:
+        return load_backbone(name, grid=grid)
+    except SmlstmError as error:
+        raise InputError(
+            f"the features that {candidate.name} was trained on cannot be extracted ({error}): give --features"
+        ) from None
+
+
+def _refuse_missing_photos(dataset: Dataset, records: Sequence[Record], before: str = "") -> None:
+    wanted = {record.key for record in records}
+    gone = [record for record in dataset.missing if record.key in wanted]
+    if gone:
+        raise InputError(
+            f"{before}{len(gone)} of {len(records)} photos are not there, the first is {gone[0].path}: "
+            "`smlstm data check` lists what a dataset lacks"
+        )
+
+
+def _spec(backbone: Backbone) -> FeatureSpec:
+    return FeatureSpec(
+        backbone=backbone.name,
+        weights_sha256=backbone.weights_sha256,
+        preprocessing=backbone.preprocessing,
+        regions=backbone.regions,
+        region_width=backbone.region_width,
+        context_width=backbone.context_width,
+    )
+
+
+def _cached(dataset: Dataset, backbone: Backbone) -> Path:
+    """A store in the user's cache, named after the dataset's place and all that makes features differ."""
+    made = "\n".join((str(dataset.root.resolve()), backbone.weights_sha256, backbone.preprocessing))
+    name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
+    return cache_folder() / "features" / name.replace(":", "-").replace("/", "-")
+
+
+def _extract(backbone: Backbone, where: Path, records: Sequence[Record], progress: Extracted | None) -> list[Skipped]:
+    try:
+        store = FeatureStore.open(where, _spec(backbone))
+    except OSError as error:
+        raise InputError(f"{where} cannot be written: {error.strerror}; choose another place with --features") from None
+    skipped: list[Skipped] = []
+    with store:
+        wanted = [record for record in records if record.key not in store]
+        done = 0
+        for batch in Extractor(backbone).extract((record.key, record.path) for record in wanted):
+            store.append(batch.keys, batch.regions, batch.context)
+            skipped += batch.skipped
+            done += len(batch.keys) + len(batch.skipped)
+            if progress is not None:
+                progress(done, len(wanted))
+    return skipped

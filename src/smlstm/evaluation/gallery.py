@@ -1,0 +1,55 @@
+"""What is ranked: the images of a split and all of their captions."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlstm.data import Dataset, Record
+from smlstm.errors import InputError
+from smlstm.text.tokens import tokenise
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """Images by key, captions, and the position of each caption's image."""
+
+    data: str
+    split: str
+    keys: tuple[str, ...]
+    captions: tuple[str, ...]
+    image_of: NDArray[np.int64]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for the same images and captions in the same order, wherever the dataset lies."""
+        content = json.dumps([self.keys, self.captions, self.image_of.tolist()])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def read_gallery(
+    dataset: Dataset, split: str, images: int | None = None
+) -> tuple[Gallery, tuple[Record, ...], list[str]]:
+    """The first `images` images of a split (default: all) that have captions, their records, and notes on the rest."""
+    notes = list(dataset.notes)
+    whole = dataset.split(split)
+    spoken = [tuple(caption for caption in record.captions if tokenise(caption)) for record in whole]
+    described = [place for place, captions in enumerate(spoken) if captions]
+    if not described:
+        raise InputError(f"{dataset.root} has no captions in its {split} split: there is nothing to rank")
+    silent = sum(len(record.captions) for record in whole) - sum(map(len, spoken))
+    if silent:
+        notes.append(f"{silent} captions have no words: left out")
+    if len(described) < len(whole):
+        notes.append(f"{len(whole) - len(described)} of {len(whole)} {split} images have no caption: left out")
+    if images is not None and images > len(described):
+        notes.append(f"the {split} split has {len(described)} images, fewer than {images}")
+    described = described[:images]
+    captions = [caption for place in described for caption in spoken[place]]
+    image_of = np.repeat(np.arange(len(described)), [len(spoken[place]) for place in described])
+    records = tuple(whole[place] for place in described)
+    keys = tuple(record.key for record in records)
+    return Gallery(dataset.name, records[0].split, keys, tuple(captions), image_of), records, notes

@@ -1,0 +1,92 @@
+"""Models to evaluate: saved folders, what to call them, and what features they need."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from smlstm.data import FeatureSpec
+from smlstm.errors import ConfigurationError, InputError
+from smlstm.matcher import Matcher
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A loaded model and the name that tables give it."""
+
+    name: str
+    matcher: Matcher
+    fingerprint: str
+    """Of its files: the same for the same weights, configuration and vocabulary."""
+
+    def refuse_other_features(self, spec: FeatureSpec, where: object) -> None:
+        """Refuse features that this model was not trained on, before anything is scored with them."""
+        config = self.matcher.config
+        if config.backbone and config.backbone != spec.backbone:
+            raise InputError(
+                f"{self.name} was trained on features of {config.backbone}, {where} holds those of {spec.backbone}: "
+                f"give features of {config.backbone}"
+            )
+        for field in ("region_width", "context_width"):
+            ours, theirs = getattr(config, field), getattr(spec, field)
+            if ours != theirs:
+                raise InputError(f"{self.name} reads features of {field} {ours}, {where} holds {field} {theirs}")
+
+
+def load_candidates(folders: Sequence[Path], device: str = "cpu") -> list[Candidate]:
+    """Load saved models; a folder of a training stage stands for the model in it."""
+    if not folders:
+        raise InputError("no model is given, and none is shipped yet: give the folder of a saved model")
+    place = choose_device(device)
+    found = [_model_folder(folder) for folder in folders]
+    twice = [folder for folder, count in Counter(folder.resolve() for folder in found).items() if count > 1]
+    if twice:
+        raise InputError(f"{twice[0]} is given twice: an ensemble needs different models")
+    names = distinct_names(found)
+    return [
+        Candidate(name, Matcher.load(folder).to(place), _fingerprint(folder))
+        for name, folder in zip(names, found, strict=True)
+    ]
+
+
+def choose_device(name: str) -> torch.device:
+    """A device by name; auto is the first GPU, else the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.zeros(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigurationError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """Short names: the last part of a path that says something, and parts before it as far as names are alike."""
+    parts = [path.resolve().parts for path in paths]
+    parts = [each[:-1] if each[-1] == "model" and len(each) > 2 else each for each in parts]
+    depth = 1
+    while True:
+        names = ["/".join(each[-depth:]) for each in parts]
+        if len(set(names)) == len(names) or depth >= max(map(len, parts)):
+            return names
+        depth += 1
+
+
+def _model_folder(folder: Path) -> Path:
+    if not folder.exists():
+        raise InputError(f"{folder} does not exist: give the folder of a saved model")
+    inner = folder / "model"
+    return inner if inner.is_dir() and not (folder / "model.safetensors").exists() else folder
+
+
+def _fingerprint(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".json", ".safetensors"):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+            with path.open("rb") as file:
+                for block in iter(lambda: file.read(1 << 20), b""):
+                    digest.update(block)
+    return digest.hexdigest()
