@@ -1,6 +1,7 @@
 """`smlstm train`: from a configuration file to a folder with a model."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -54,6 +55,8 @@ def train(
 
         watchers.append(Board(folder / "tensorboard"))
     results = run(settings, folder, stages=stage, minutes=minutes, fresh=fresh, watcher=Watchers(*watchers))
+    if os.environ.get("RANK", "0") != "0":
+        return  # one of several processes of torchrun: the first one speaks
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "stages": [_as_dict(result) for result in results]}, indent=2))
     else:
