@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import Enum
@@ -57,7 +57,7 @@ class Precision(str, Enum):
 @app.command()
 def evaluate(
     models: Annotated[
-        list[Path] | None, typer.Argument(metavar="[MODEL]...", help="Saved models; with --matrices, saved matrices.")
+        list[Path] | None, typer.Argument(metavar="MODEL", help="Saved models; with --matrices, saved matrices.")
     ] = None,
     *,
     data: Annotated[
@@ -124,7 +124,7 @@ def evaluate(
             rated = read_judgements(judgement, kind.value, dataset)
             candidates = load_candidates(models or [], device)
             plans = plan_features(candidates, dataset, rated.records, features=features, grid=grid)
-            _announce(plans)
+            _announce(dataset.notes, plans)
             agreement = judge(
                 candidates,
                 rated,
@@ -147,9 +147,7 @@ def evaluate(
             precision=precision.value,
             save=save,
         )
-        for note in evaluation.notes:
-            typer.echo(f"note: {note}", err=True)
-        _announce(evaluation.plans)
+        _announce(evaluation.notes, evaluation.plans)
         gallery = evaluation.gallery
         scored = evaluation.score(_extraction_bar, _on_terminal())
     found = report(scored, gallery, protocol=protocol.value, ensemble=ensemble.value, every_pair=compare)
@@ -181,7 +179,9 @@ def _open(
     return open_dataset(captions, scheme), data
 
 
-def _announce(plans: "dict[str, FeaturePlan]") -> None:
+def _announce(notes: Sequence[str], plans: "dict[str, FeaturePlan]") -> None:
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
     for plan in plans.values():
         if plan.backbone is not None:
             made = f"{plan.backbone.name}, {plan.spec.regions} regions"
