@@ -97,10 +97,11 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{folder} is not a saved model: it has no config.json")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not JSON: {error}") from None
-    found = config.get("format") if isinstance(config, dict) else None
+    config: dict[str, Any] = content if isinstance(content, dict) else {}
+    found = config.get("format")
     if found != FORMAT or isinstance(found, bool):
         raise ConfigurationError(
             f'{path}: "format" is {found!r}, this version of smlstm ({__version__}) reads {FORMAT}'

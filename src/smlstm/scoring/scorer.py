@@ -43,11 +43,13 @@ class Scorer(ABC, Generic[Side]):
 
 
 class PlainScorer(Scorer[Batch]):
-    """A matcher's own `score`, its products in the chosen precision."""
+    """A matcher's own `score`, in its own precision.
 
-    def __init__(self, matcher: Matcher, dtype: torch.dtype) -> None:
+    Never in bfloat16: its score would come out in bfloat16 too, whose coarse steps tie (an MNLM lost 4 points of Sum).
+    """
+
+    def __init__(self, matcher: Matcher) -> None:
         self.matcher = matcher
-        self.dtype = dtype
 
     def prepare_images(self, images: Batch) -> Batch:
         """Nothing to add."""
@@ -59,9 +61,7 @@ class PlainScorer(Scorer[Batch]):
 
     def grid(self, images: Batch, sentences: Batch) -> Tensor:
         """All pairs; m, n."""
-        device = next(self.matcher.parameters()).device.type
-        with torch.autocast(device, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
-            return self.matcher.score(images, sentences)
+        return self.matcher.score(images, sentences)
 
     def chosen(self, images: Batch, sentences: Batch, rows: Tensor, columns: Tensor) -> Tensor:
         """Each image with its own sentences."""
@@ -116,7 +116,7 @@ def scorer_for(matcher: Matcher, dtype: torch.dtype) -> Scorer[Batch]:
     elif isinstance(matcher, SMLSTM) and next(matcher.parameters()).dtype == torch.float32:
         scorer = cast(Scorer[Batch], FusedScorer(matcher, dtype))
     else:
-        scorer = PlainScorer(matcher, dtype)
+        scorer = PlainScorer(matcher)
     return scorer
 
 
