@@ -1,0 +1,136 @@
+"""`smlstm explain`: what the model looked at in a photo and a sentence."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from smlstm.cli import app
+from smlstm.errors import InputError
+
+if TYPE_CHECKING:
+    from smlstm.explain import Explanation
+    from smlstm.matcher import Matcher
+    from smlstm.vision.backbones import Backbone
+
+
+@app.command()
+def explain(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PHOTO... SENTENCE...", help="Photos and sentences: every photo is explained with every sentence."
+        ),
+    ],
+    *,
+    model: Annotated[Path | None, typer.Option(help="Folder of a saved model.")] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="A second model, shown beside the first: such as one without context.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The picture (.png) or page (.html) to write.")] = None,
+    grid: Annotated[
+        int | None, typer.Option(min=1, help="Side of the square of regions, if not the one the model was trained on.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="The backbone's weights, if not found by themselves.")] = None,
+    runtime: Annotated[
+        str, typer.Option(help="What runs the backbone: openvino, onnxruntime, torch or auto.")
+    ] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
+    """Show what the model looked at, step by step: where in the photo, and at which words."""
+    photos, sentences = sort_out(what)
+    # Imported here, since torch takes seconds and --help should not.
+    from smlstm.explain import explain_photos, write, write_comparison  # noqa: PLC0415
+    from smlstm.explain.output import check_ending  # noqa: PLC0415
+
+    if model is None:
+        raise InputError("no model comes with this version yet: give one with --model FOLDER")
+    if out is not None:
+        check_ending(out)
+    by_model = {}
+    for folder in (model, *([compare] if compare else [])):
+        matcher, backbone = _load(folder, sentences, grid, weights)
+        by_model[_name(folder, model, compare)] = explain_photos(
+            matcher, photos, sentences, backbone=backbone, runtime=runtime
+        )
+    first, *others = by_model.values()
+    if out is not None:
+        write_comparison(by_model, out) if others else write(first, out)
+    if as_json:
+        content = {name: [each.to_dict() for each in found] for name, found in by_model.items()}
+        models = [{"model": name, "pairs": pairs} for name, pairs in content.items()]
+        typer.echo(json.dumps({"models": models, "out": None if out is None else str(out)}, indent=2))
+        return
+    for name, found in by_model.items():
+        if others:
+            typer.echo(f"model {name}")
+        for explanation in found:
+            typer.echo(as_text(explanation))
+    typer.echo(f"written: {out}" if out else "--out FILE.png or FILE.html shows it on the photo", err=True)
+
+
+def sort_out(what: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Tell photos from sentences: a photo is a file, or named like one."""
+    from smlstm.data.photos import SUFFIXES  # noqa: PLC0415
+
+    photos, sentences = [], []
+    for each in what:
+        if Path(each).suffix.lower() in SUFFIXES or (len(each) < 256 and Path(each).is_file()):
+            photos.append(Path(each))
+        else:
+            sentences.append(each)
+    if not photos:
+        raise InputError(f"there is no photo among {', '.join(map(repr, what))}: give a file and a sentence")
+    if not sentences:
+        raise InputError('there is no sentence: write one in quotes behind the photo, such as "a dog on a beach"')
+    return photos, sentences
+
+
+def _name(folder: Path, *all_folders: Path | None) -> str:
+    """The shortest end of a folder's path that tells it from the others."""
+    parts = folder.resolve().parts
+    others = [other.resolve().parts for other in all_folders if other is not None and other != folder]
+    for count in range(1, len(parts)):
+        if all(other[-count:] != parts[-count:] for other in others):
+            return "/".join(parts[-count:])
+    return str(folder)
+
+
+def _load(folder: Path, sentences: Sequence[str], grid: int | None, weights: Path | None) -> "tuple[Matcher, Backbone]":
+    """Read a model and its backbone, and say what a user should know of them."""
+    from smlstm.explain.photos import load_photo_backbone, trained_grid  # noqa: PLC0415
+    from smlstm.matcher import Matcher  # noqa: PLC0415
+
+    matcher = Matcher.load(folder)
+    _refuse_blind(matcher, folder)
+    unknown = matcher.vocabulary.unknown_words(sentences)
+    if unknown:
+        typer.echo(f"{folder}: the model does not know {', '.join(unknown)}", err=True)
+    backbone = load_photo_backbone(matcher, grid=grid, weights=weights)
+    if grid is None and trained_grid(matcher) is None:
+        side = round(backbone.regions**0.5)
+        typer.echo(
+            f"{folder}: the model does not say on which grid it was trained; taking {side} x {side} (--grid chooses)",
+            err=True,
+        )
+    return matcher, backbone
+
+
+def _refuse_blind(matcher: "Matcher", folder: Path) -> None:
+    if not matcher.attends:
+        raise InputError(f"{folder} has no attention ({matcher.kind}): it cannot show what it looked at")
+
+
+def as_text(explanation: "Explanation") -> str:
+    """A pair for the terminal."""
+    lines = [f'{explanation.name}  "{explanation.sentence}"  score {explanation.scores[-1]:.3f}']
+    for step in range(explanation.steps):
+        words = ", ".join(
+            f"{explanation.words[place]} {explanation.word_saliency[step, place]:.0%}"
+            for place in explanation.top_words(step)
+        )
+        score, place = explanation.scores[step], explanation.place(step)
+        lines.append(f"  step {step + 1}  score {score:7.3f}  photo: {place:<16}  words: {words}")
+    return "\n".join(lines)
