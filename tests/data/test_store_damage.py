@@ -202,6 +202,7 @@ def test_a_damaged_or_foreign_header_is_a_sentence(tmp_path: Path) -> None:
 def test_a_store_killed_before_its_header_was_written_starts_anew(tmp_path: Path) -> None:
     (tmp_path / "writer.lock").write_text("1\n")
     (tmp_path / "store.json.part").write_text('{"form')
+    (tmp_path / "skipped.jsonl").touch()  # of a store that was deleted
     fill(tmp_path, [["a"]])
     assert_holds(FeatureStore.open(tmp_path), ["a"])
 
