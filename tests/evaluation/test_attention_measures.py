@@ -6,7 +6,7 @@ from smlstm.batch import ImageFeatures
 from smlstm.data.scenes import compose
 from smlstm.errors import InputError
 from smlstm.evaluation.attention import bootstrap_ratio, centre_map, measure_pointing, object_regions, point
-from smlstm.evaluation.removal import measure_removal
+from smlstm.evaluation.removal import _without, measure_removal
 from tests.explain.made import WORDS, Known
 
 SIDE = 7
@@ -88,6 +88,15 @@ def test_removing_what_is_rightly_attended_hurts_more_than_chance(filler):
     assert found.insertion.by_saliency[-1] == pytest.approx(1)
     assert found.deletion.relative > 0
     assert len(found.to_dict()["deletion"]["by_saliency"]) == len(found.parts) == 11
+
+
+@pytest.mark.parametrize("count", [0, 1, 20, 49])
+def test_the_mean_filler_leaves_an_images_root_mean_square_as_it_was(count):
+    regions = torch.rand(49, 16, generator=torch.Generator().manual_seed(1))
+    removed = torch.arange(49) < count
+    left = _without(regions, removed, "mean")
+    assert float(left.square().mean()) == pytest.approx(float(regions.square().mean()), rel=1e-5)
+    assert torch.equal(left[~removed], regions[~removed])
 
 
 def test_wrong_attention_is_worse_than_chance_and_random_is_level():

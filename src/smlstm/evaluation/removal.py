@@ -1,9 +1,12 @@
 """Is the attention right? On real photos, what it looks at must matter: deletion and insertion.
 
-Regions of real photos are removed in the order of their saliency, or in random order, and the pair is scored
-again. If attention finds what matters, the score falls faster (deletion), and rises faster when regions are put back
-into an empty image (insertion). A removed region becomes the mean of the image's regions, which keeps the image
-plausible, or zero. The global context stays: it says nothing about places.
+Regions of real photos are removed in the order of their saliency, or in random order, and the pair is scored again.
+If attention finds what matters, the score falls faster (deletion), and rises faster when regions are put back into an
+empty image (insertion). The global context stays: it says nothing about places.
+
+A removed region becomes the `mean` of the image's regions, stretched so that the image's root mean square stays what
+it was: matchers divide by it, and a plain mean, being short, would make all regions that are left louder. `zero` has
+that flaw, and is there for matchers that do not scale.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
 
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
@@ -103,7 +108,6 @@ def _scores_of_pair(
     saliency = seen.image[0].double().mean(0).cpu().numpy()  # I, over all steps
     regions = features.regions[0].float()  # I, F
     count = len(saliency)
-    fill = regions.mean(0) if filler == "mean" else torch.zeros_like(regions[0])
     ranked = [np.argsort(-saliency, kind="stable"), *others]
     changed = []
     for keep_first in (False, True):
@@ -112,10 +116,19 @@ def _scores_of_pair(
                 kept = np.zeros(count, np.bool_)
                 cut = round(part * count)
                 kept[order[:cut] if keep_first else order[cut:]] = True
-                changed.append(torch.where(torch.from_numpy(kept)[:, None], regions, fill))
+                changed.append(_without(regions, torch.from_numpy(~kept), filler))
     images = ImageFeatures(torch.stack(changed), features.context.float().expand(len(changed), -1))
     scores: Floats = matcher.score(matcher.encode_images(images), said)[:, 0].double().cpu().numpy()
     return scores.reshape(2, len(ranked), len(parts))
+
+
+def _without(regions: Tensor, removed: Tensor, filler: Filler) -> Tensor:
+    """Regions of an image (I, F), some of them removed."""
+    if filler == "zero":
+        return regions.masked_fill(removed[:, None], 0.0)
+    mean = functional.normalize(regions.mean(0), dim=0)  # F
+    length = (regions[removed].square().sum() / removed.sum().clamp(min=1)).sqrt()
+    return torch.where(removed[:, None], mean * length, regions)
 
 
 def _curve(by_saliency: Floats, at_random: Floats, sign: int, whole: Floats, seed: int) -> RemovalCurve:

@@ -13,8 +13,6 @@ from smlstm.explain.maps import legend
 INK, PALE, PAPER, ACCENT = "#1a1a1a", "#595959", "#ffffff", "#31688e"
 TEXT, SMALL, TITLE = 17, 15, 22
 TIMES = "\N{MULTIPLICATION SIGN}"
-MOST = 4.0
-"""Even shares from which on a colour is the last one."""
 
 
 @cache
@@ -109,24 +107,27 @@ def weighted_words(
     return page
 
 
-def at_limit(limit: float) -> str:
+def at_limit(limit: float, capped: bool = False) -> str:
     """What the last colour stands for."""
-    return f"{limit:.1f}{TIMES}" + (" or more" if limit >= MOST else "")
+    return f"{limit:.1f}{TIMES}" + (" or more" if capped else "")
 
 
-def scale(width: int, limit: float) -> Image.Image:
-    """The legend of the colours, in even shares."""
-    bar = legend((width, 18))
+def scale(width: int, limit: float, capped: bool = False) -> Image.Image:
+    """The legend of the colours, in even shares; capped: there are values beyond it."""
     page = blank(width, 46)
-    page.paste(bar, (0, 0))
+    page.paste(legend((width, 18)), (0, 0))
     draw = ImageDraw.Draw(page)
     face = font(SMALL)
+    last = at_limit(limit, capped)
     draw.text((0, 23), "0", font=face, fill=INK)
-    draw.text((width, 23), at_limit(limit), font=face, fill=INK, anchor="ra")
-    one = width / limit if limit > 0 else width
-    if 0.08 * width < one < 0.52 * width:
-        draw.line((one, 0, one, 22), fill=PAPER, width=2)
-        draw.text((one, 23), f"1{TIMES} = even", font=face, fill=INK, anchor="ma" if one > 0.3 * width else "la")
+    draw.text((width, 23), last, font=face, fill=INK, anchor="ra")
+    one, free = width / limit, width - face.getlength(last) - 12
+    draw.line((one, 0, one, 22), fill=PAPER, width=2)
+    for label in (f"1{TIMES} = even", f"1{TIMES}"):
+        half = face.getlength(label) / 2
+        if one - half > 16 and one + half < free:
+            draw.text((one, 23), label, font=face, fill=INK, anchor="ma")
+            break
     return page
 
 

@@ -12,7 +12,7 @@ from smlstm.explain.average import AveragedMaps
 from smlstm.explain.blocks import TIMES, at_limit
 from smlstm.explain.explanation import Explanation
 from smlstm.explain.maps import colour_map, legend, multiply, overlay
-from smlstm.explain.picture import AVERAGE_LEAD, UNITS, aligned, colour_limit, notes, panel
+from smlstm.explain.picture import AVERAGE_LEAD, MOST, UNITS, aligned, colour_limit, notes, panel
 
 SHOWN_WIDTH = 400
 LEAD = (
@@ -56,7 +56,7 @@ def averages_page(maps: Sequence[AveragedMaps], title: str = "Where the model lo
     sections = []
     for each in maps:
         shares = each.even_shares
-        limit = colour_limit([shares])
+        limit = max(2.0, float(shares.max()))
         figures = "".join(
             _average(step, share, colour_map(grid, (300, 300), limit))
             for step, (grid, share) in enumerate(zip(shares, each.central_shares, strict=True))
@@ -88,8 +88,8 @@ def _photo(explanation: Explanation, limit: float) -> str:
     name = html.escape(explanation.name)
     return (
         f"<figure>{_image(panel(explanation, SHOWN_WIDTH), f'The photo: {explanation.name}')}"
-        f'<figcaption><b class="name">{name}</b>{_scale(limit)}<b>Score after each step</b>{_progress(explanation)}'
-        "</figcaption></figure>"
+        f'<figcaption><b class="name">{name}</b>{_scale(limit, limit == MOST)}'
+        f"<b>Score after each step</b>{_progress(explanation)}</figcaption></figure>"
     )
 
 
@@ -143,12 +143,12 @@ def _progress(explanation: Explanation) -> str:
     )
 
 
-def _scale(limit: float) -> str:
-    bar = _image(legend((256, 12)), f"Colours from violet (0) to yellow ({at_limit(limit)} an even share)")
+def _scale(limit: float, capped: bool = False) -> str:
+    bar = _image(legend((256, 12)), f"Colours from violet (0) to yellow ({at_limit(limit, capped)} an even share)")
     middle = f'<span style="left:{100 / limit:.1f}%">1{TIMES}</span>' if 1 / limit > 0.1 else ""
     return (
         f'<div class="scale">{bar}<div class="ticks"><span style="left:0">0</span>{middle}'
-        f'<span style="left:100%">{at_limit(limit)}</span></div><p>{UNITS} (1{TIMES})</p></div>'
+        f'<span style="left:100%">{at_limit(limit, capped)}</span></div><p>{UNITS} (1{TIMES})</p></div>'
     )
 
 

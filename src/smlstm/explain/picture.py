@@ -9,7 +9,6 @@ from PIL import Image
 from smlstm.errors import InputError
 from smlstm.explain.average import AveragedMaps
 from smlstm.explain.blocks import (
-    MOST,
     PALE,
     SMALL,
     TITLE,
@@ -27,6 +26,8 @@ from smlstm.explain.maps import colour_map, multiply, overlay
 PANEL = 300
 STEPS_A_ROW = 4
 _TALLEST = 32_000
+MOST = 4.0
+"""The most even shares that colours tell apart where several maps share a scale."""
 _COLOURS = "Light yellow: looked at much; dark violet: hardly. The white outline holds half of a step's attention."
 LEAD = (
     "What the model looked at, step by step, to judge how well photo and sentence match. "
@@ -62,7 +63,7 @@ def picture_of(explanation: Explanation) -> Image.Image:
         [
             text(explanation.name, PANEL, bold=True),
             panel(explanation),
-            scale(PANEL, limit),
+            scale(PANEL, limit, capped=limit == MOST),
             text(UNITS, PANEL, SMALL, colour=PALE),
             text("Score after each step", PANEL, SMALL, bold=True),
             progress(explanation.scores, PANEL),
@@ -124,7 +125,9 @@ def comparison(explanations: Mapping[str, Sequence[Explanation]]) -> Image.Image
     for pair in aligned(explanations):
         limit = colour_limit([each.even_shares for each in pair.values()])
         first = next(iter(pair.values()))
-        sides = [down([text(first.name, 200, SMALL, bold=True), panel(first, 200), scale(200, limit)])]
+        sides = [
+            down([text(first.name, 200, SMALL, bold=True), panel(first, 200), scale(200, limit, capped=limit == MOST)])
+        ]
         for name, each in pair.items():
             maps = [_small_step(each, step, limit) for step in range(each.steps)]
             lines = [across(maps[start : start + STEPS_A_ROW], gap=8) for start in range(0, len(maps), STEPS_A_ROW)]
@@ -156,7 +159,7 @@ def averages(maps: Sequence[AveragedMaps], side: int = 500) -> Image.Image:
     rows = []
     for each in maps:
         shares = each.even_shares
-        limit = colour_limit([shares])
+        limit = max(2.0, float(shares.max()))
         panels = [
             down(
                 [
