@@ -35,6 +35,9 @@ class MatcherConfig(BaseModel):
 
     region_width: int = Field(gt=0, le=1 << 16, description="F, width of a region a_i")
     context_width: int = Field(gt=0, le=1 << 16, description="D, width of the image's global context m")
+    regions: int | None = Field(
+        default=None, gt=0, le=1 << 16, description="I, regions an image had in training; no weight depends on it"
+    )
     max_words: int = Field(default=50, gt=0, le=1 << 16, description="J, words of a sentence that count")
     backbone: str = Field(
         default="", description="the backbone whose features it was trained on, as the feature store names it"

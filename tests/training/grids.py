@@ -3,6 +3,7 @@
 import torch
 
 from smlstm.batch import ImageFeatures, Tokens
+from smlstm.data import FeatureSpec
 from smlstm.matcher import Matcher
 from smlstm.model import ObjectiveConfig
 from smlstm.saving import KINDS
@@ -29,7 +30,7 @@ def example_matcher(kind: str, **settings: object) -> Matcher:
     stage = StageConfig(kind=kind, model={**model, **settings})
     torch.manual_seed(1)
     vocabulary = Vocabulary(tuple(f"w{number}" for number in range(WORDS)))
-    return KINDS[kind](stage.matcher_config(WIDTH, WIDTH, "test"), vocabulary)
+    return KINDS[kind](stage.matcher_config(FeatureSpec("test", "0" * 64, "none", 4, WIDTH, WIDTH)), vocabulary)
 
 
 def example_objective(**fields: object) -> ObjectiveConfig:

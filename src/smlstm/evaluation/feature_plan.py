@@ -56,7 +56,7 @@ def plan_features(
 
     `features`: a store (read and, if photos are missing in it, continued; created if it does not exist) or
     precomputed arrays; default: those of a precomputed dataset, or else a store in the user's cache.
-    `grid`: side of the square of regions of a new store; default: the backbone's own.
+    `grid`: side of the square of regions of a new store; default: the one a model was trained on.
     """
     if features is None and dataset.name == "precomputed":
         features = dataset.root
@@ -113,6 +113,9 @@ def _load(candidate: Candidate, grid: int | None) -> Backbone:
     name = candidate.matcher.config.backbone
     if not name:
         raise InputError(f"{candidate.name} does not say which backbone it was trained on: give --features")
+    regions = candidate.matcher.config.regions
+    if grid is None and regions is not None and not name.startswith("timm:"):
+        grid = math.isqrt(regions)
     try:
         return load_backbone(name, grid=grid)
     except SmlstmError as error:

@@ -81,7 +81,7 @@ def load_photo_backbone(matcher: Matcher, *, grid: int | None = None, weights: P
 
 def trained_grid(matcher: Matcher) -> int | None:
     """Side of the grid that a matcher was trained on, if its configuration has it."""
-    regions = getattr(matcher.config, "regions", None)
+    regions = matcher.config.regions
     return math.isqrt(regions) if regions else None
 
 

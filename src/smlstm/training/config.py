@@ -15,13 +15,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError, ValidationError
 
+from smlstm.data import FeatureSpec
 from smlstm.matcher import MatcherConfig
 from smlstm.model import Ensemble, ObjectiveConfig, compact, paper
 from smlstm.saving import KINDS
 
 Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
-FROM_FEATURES = ("region_width", "context_width", "backbone")
+FROM_FEATURES = ("region_width", "context_width", "regions", "backbone")
 TRAINABLE = tuple(sorted(set(KINDS) - {Ensemble.kind}))
 _KINDS_BY_STAGE = {"smlstm": "sm-lstm", "vsepp": "vse++"}
 
@@ -215,10 +216,10 @@ class StageConfig(_Part):
             raise PydanticCustomError("mined_by", "mined batches need an MNLM: give mined_by or start_from", {})
         return self
 
-    def matcher_config(self, region_width: int, context_width: int, backbone: str) -> MatcherConfig:
+    def matcher_config(self, features: FeatureSpec) -> MatcherConfig:
         """The matcher's whole configuration, once the features are known."""
-        widths = {"region_width": region_width, "context_width": context_width, "backbone": backbone}
-        return KINDS[self.kind].config_type.model_validate({**self.model, **widths})
+        known = {name: getattr(features, name) for name in FROM_FEATURES}
+        return KINDS[self.kind].config_type.model_validate({**self.model, **known})
 
 
 class RunConfig(_Part):

@@ -168,7 +168,7 @@ class World:
 
     def _matcher(self, name: str, new: bool) -> Matcher:
         stage, spec = self.config.stage[name], self.training.images.spec
-        settings = stage.matcher_config(spec.region_width, spec.context_width, spec.backbone)
+        settings = stage.matcher_config(spec)
         torch.manual_seed(seed_of(self.config.seed, name, "start"))
         matcher = KINDS[stage.kind](settings, self.vocabulary)
         if new and self.config.vectors is not None:
