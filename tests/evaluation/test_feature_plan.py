@@ -18,6 +18,7 @@ class MadeBackbone:
 
     name, weights_sha256, preprocessing = SPEC.backbone, SPEC.weights_sha256, SPEC.preprocessing
     regions, region_width, context_width = SPEC.regions, SPEC.region_width, SPEC.context_width
+    facts = SPEC.to_dict()
 
 
 class MadeExtractor:

@@ -84,15 +84,7 @@ def extract(
     network = load_backbone(backbone, grid=grid, weights=weights)
     # All that can fail comes before the store, so that a failed run leaves none behind.
     extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
-    spec = FeatureSpec(
-        backbone=network.name,
-        weights_sha256=network.weights_sha256,
-        preprocessing=network.preprocessing,
-        regions=network.regions,
-        region_width=network.region_width,
-        context_width=network.context_width,
-    )
-    with FeatureStore.open(out, spec) as store:
+    with FeatureStore.open(out, FeatureSpec(**network.facts)) as store:
         outcome = Outcome(
             store=str(out),
             backbone=network.name,

@@ -80,7 +80,7 @@ def _plan(
     if features.exists() and (is_store(features) or any(features.iterdir() if features.is_dir() else [features])):
         return _continue(candidate, dataset, records, features)
     backbone = backbone or _load(candidate, grid)
-    spec = _spec(backbone)
+    spec = FeatureSpec(**backbone.facts)
     candidate.refuse_other_features(spec, backbone.name)
     _refuse_missing_photos(dataset, records)
     return FeaturePlan(features, spec, tuple(records), backbone)
@@ -100,7 +100,7 @@ def _continue(candidate: Candidate, dataset: Dataset, records: Sequence[Record],
         backbone = load_backbone(stored.spec.backbone, grid=grid)
     except SmlstmError as error:
         raise InputError(f"{lacking}, and they cannot be extracted: {error}") from None
-    different = stored.spec.difference(_spec(backbone))
+    different = stored.spec.difference(FeatureSpec(**backbone.facts))
     if different:
         field, theirs, ours = different
         raise InputError(
@@ -134,17 +134,6 @@ def _refuse_missing_photos(dataset: Dataset, records: Sequence[Record], before: 
         )
 
 
-def _spec(backbone: Backbone) -> FeatureSpec:
-    return FeatureSpec(
-        backbone=backbone.name,
-        weights_sha256=backbone.weights_sha256,
-        preprocessing=backbone.preprocessing,
-        regions=backbone.regions,
-        region_width=backbone.region_width,
-        context_width=backbone.context_width,
-    )
-
-
 def _cached(dataset: Dataset, backbone: Backbone) -> Path:
     """A store in the user's cache, named after the dataset's place and all that makes features differ."""
     made = "\n".join((str(dataset.root.resolve()), backbone.weights_sha256, backbone.preprocessing))
@@ -154,7 +143,7 @@ def _cached(dataset: Dataset, backbone: Backbone) -> Path:
 
 def _extract(backbone: Backbone, where: Path, records: Sequence[Record], progress: Extracted | None) -> list[Skipped]:
     try:
-        store = FeatureStore.open(where, _spec(backbone))
+        store = FeatureStore.open(where, FeatureSpec(**backbone.facts))
     except OSError as error:
         raise InputError(f"{where} cannot be written: {error.strerror}; choose another place with --features") from None
     skipped: list[Skipped] = []

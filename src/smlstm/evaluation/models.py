@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from smlstm.data import FeatureSpec
-from smlstm.errors import ConfigurationError, InputError
+from smlstm.device import choose_device
+from smlstm.errors import InputError
 from smlstm.matcher import Matcher
 
 
@@ -50,16 +49,6 @@ def load_candidates(folders: Sequence[Path], device: str = "cpu") -> list[Candid
         Candidate(name, Matcher.load(folder).to(place), _fingerprint(folder))
         for name, folder in zip(names, found, strict=True)
     ]
-
-
-def choose_device(name: str) -> torch.device:
-    """A device by name; auto is the first GPU, else the CPU."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.zeros(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigurationError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from smlstm.device import choose_device
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
 from smlstm.model import MNLM
@@ -70,7 +71,7 @@ class _Helpers:
 def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, helpers: _Helpers) -> list[StageResult]:
     processes, stopping, watcher = helpers.processes, helpers.stopping, helpers.watcher
     checkpoints = {name: _find_checkpoint(config, name, run.stage(name), fresh) for name in names}
-    device = _device(config.device)
+    device = choose_device(config.device)
     torch.use_deterministic_algorithms(True, warn_only=True)
     training, dev, notices = read_examples(config.data)
     for notice in notices:
@@ -197,12 +198,3 @@ def _load(source: str, run: RunFolder) -> Matcher:
     if not folder.exists():
         raise InputError(f'stage "{source}" has no model yet: train it first, or leave --stage out to train all')
     return Matcher.load(folder / "model" if (folder / "model").is_dir() else folder)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.zeros(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigurationError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None

@@ -63,6 +63,18 @@ class Backbone:
             f"minus ({mean}), over ({deviation})"
         )
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that features depend on, by the names that a store's description has for it."""
+        return {
+            "backbone": self.name,
+            "weights_sha256": self.weights_sha256,
+            "preprocessing": self.preprocessing,
+            "regions": self.regions,
+            "region_width": self.region_width,
+            "context_width": self.context_width,
+        }
+
     def preprocess(self, photo: Image.Image) -> NDArray[np.uint8]:
         """Squash an RGB photo to the input square: S x S x 3 bytes."""
         size = (self.input_size, self.input_size)
