@@ -49,20 +49,30 @@ epochs = 1
 model = {{ {sizes}, word_width = 8, attention_width = 6, similarity_width = 8, hidden_width = 6 }}
 """
     )
+    start("gradients", folder)
+    start("run", folder)
+    return folder
+
+
+def start(job: str, folder: Path) -> None:
+    """Run a job in two processes; one that hangs is ended, so that no test leaves it behind."""
     shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.training.two_processes", str(folder)],
+            [sys.executable, "-m", "tests.training.two_processes", job, str(folder)],
             cwd=ROOT,
             env={**shared, "RANK": str(rank)},
             stderr=subprocess.PIPE,
         )
         for rank in range(2)
     ]
-    for process in processes:
-        _, said = process.communicate(timeout=300)
-        assert process.returncode == 0, said.decode()
-    return folder
+    try:
+        for process in processes:
+            _, said = process.communicate(timeout=300)
+            assert process.returncode == 0, said.decode()
+    finally:
+        for process in processes:
+            process.kill()
 
 
 @pytest.mark.slow

@@ -22,8 +22,11 @@ def gradients(folder: Path) -> None:
             torch.save({"loss": found.detach(), "grads": grads}, folder / f"{kind}-{processes.rank}.pt")
 
 
+def whole_run(folder: Path) -> None:
+    """A run from its configuration to its folder."""
+    train(read_config(folder / "tiny.toml"), folder / "run")
+
+
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
     torch.set_num_threads(1)
-    gradients(target)
-    train(read_config(target / "tiny.toml"), target / "run")
+    {"gradients": gradients, "run": whole_run}[sys.argv[1]](Path(sys.argv[2]))

@@ -30,6 +30,11 @@ from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, wa
 Some = TypeVar("Some", bound=Batch)
 
 
+# A DistributedDataParallel that outlives its group would be the last to hold it, and would wait for the group's
+# threads while they wait for Python's lock: a deadlock. So a group is held until the program ends.
+_kept_groups: list[dist.ProcessGroup] = []
+
+
 class Processes:
     """Who we are among how many; one, unless torchrun started us."""
 
@@ -40,6 +45,7 @@ class Processes:
     def __enter__(self) -> "Processes":
         if self.size > 1 and not dist.is_initialized():
             dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            _kept_groups.append(dist.distributed_c10d._get_default_group())
         return self
 
     def __exit__(
