@@ -105,7 +105,11 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
         regions, context = scale(regions, context)
     vectors = np.array([weights["embedding.weight"][row] for row in ids])
     w = None if config.variant == "ctx" else words(weights, vectors)
-    n = sentence_context(weights, vectors) if config.variant in ("ctx", "full") else None
+    n = sentence_context(weights, vectors) if config.variant in ("ctx", "full") or config.global_score else None
+    whole = 0.0
+    if config.global_score:
+        x = linear(weights, "image_whole", context)
+        whole = (x / np.linalg.norm(x)) @ (n / np.linalg.norm(n))
     h, c = np.zeros(config.hidden_width), np.zeros(config.hidden_width)
     p_maps, q_maps, scores = [], [], []
     for _ in range(config.steps):
@@ -126,7 +130,7 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
             said = sum(q[j] * w[j] for j in range(len(w)))
         s = compare(part(weights, "comparison"), config.comparison, seen, said)
         h, c = aggregate(part(weights, "aggregation"), s, h, c)
-        scores.append(final_score(part(weights, "aggregation"), h))
+        scores.append(final_score(part(weights, "aggregation"), h) + whole)
     return np.array(scores), np.array(p_maps), np.array(q_maps)
 
 
@@ -136,6 +140,21 @@ def mnlm(config, weights: Weights, context: Array, ids: list[int]) -> float:
     x = linear(weights, "image", context)
     v = sentence_context(weights, np.array([weights["embedding.weight"][row] for row in ids]))
     return x @ v / np.linalg.norm(x) / np.linalg.norm(v)
+
+
+def contrast_loss(scores: Array, rows: list[int], columns: list[int], temperature: float) -> float:
+    """-log of the matched pair's share among it and the mismatched ones, both ways; mean over matched pairs."""
+    total, matched = 0.0, 0
+    for i, image in enumerate(rows):
+        for k, described in enumerate(columns):
+            if image != described:
+                continue
+            matched += 1
+            own = np.exp(scores[i, k] / temperature)
+            sentences = [np.exp(scores[i, j] / temperature) for j, of in enumerate(columns) if of != image]
+            images = [np.exp(scores[j, k] / temperature) for j, of in enumerate(rows) if of != described]
+            total += -np.log(own / (own + sum(sentences))) - np.log(own / (own + sum(images)))
+    return total / matched
 
 
 def ranking_loss(scores: Array, rows: list[int], columns: list[int], margin: float, form: str) -> float:

@@ -74,6 +74,19 @@ def test_words_that_read_like_mnlm_start_from_its_lstm(make, vocabulary):
     torch.testing.assert_close(said, baseline.sentence_context(baseline.embedding(tokens.ids), tokens))
 
 
+def test_with_a_global_score_the_start_ranks_like_mnlm(make, vocabulary):
+    """What the steps say is small at first: scores are MNLM's to within it."""
+    baseline = mnlm(vocabulary, region_width=7)
+    model = make(region_width=7, global_score=True)
+    assert "global score" in initialise_from_mnlm(model, baseline)
+    images = random_features(width=7)
+    with torch.no_grad():
+        model.aggregation.output.weight.zero_()
+        ours = model.score(model.encode_images(images), model.encode_sentences(SENTENCES))
+        theirs = baseline.score(baseline.encode_images(images), baseline.encode_sentences(SENTENCES))
+    torch.testing.assert_close(ours - model.aggregation.output.bias, theirs)
+
+
 def test_word_vectors_are_matched_by_word(make):
     baseline = mnlm(Vocabulary(("beach", "dog", "zebra")))
     model = make()

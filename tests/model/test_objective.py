@@ -23,6 +23,18 @@ def test_loss_is_that_of_the_equation(seed, form, images, sentences):
     assert loss.item() == pytest.approx(literal.ranking_loss(scores, list(rows), list(columns), 0.2, form))
 
 
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 2.0), st.integers(2, 6), st.integers(2, 9))
+def test_contrast_is_that_of_the_equation(seed, temperature, images, sentences):
+    generator = np.random.default_rng(seed)
+    scores = generator.normal(size=(images, sentences))
+    rows = generator.integers(0, images, images)
+    columns = generator.integers(0, images, sentences)
+    columns[0] = rows[0]
+    config = ObjectiveConfig(negatives=None, form="contrast", temperature=temperature)
+    loss = ranking_loss(torch.tensor(scores), torch.tensor(rows), torch.tensor(columns), config)
+    assert loss.item() == pytest.approx(literal.contrast_loss(scores, list(rows), list(columns), temperature))
+
+
 def test_another_caption_of_the_same_image_is_not_mismatched():
     scores = torch.tensor([[1.0, 9.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.double)
     columns = torch.tensor([0, 0, 1])
@@ -30,7 +42,7 @@ def test_another_caption_of_the_same_image_is_not_mismatched():
     assert loss.item() == 0, "9.0 is the image's own second caption"
 
 
-@pytest.mark.parametrize("form", ["sum", "hardest"])
+@pytest.mark.parametrize("form", ["sum", "hardest", "contrast"])
 def test_gradients_of_the_loss(form):
     torch.manual_seed(0)
     scores = torch.randn(5, 5, dtype=torch.double, requires_grad=True)
@@ -53,7 +65,10 @@ def test_drawing_is_uniform():
     np.testing.assert_allclose(share, [0.5, 0.5, 0, 0.5, 0.5], atol=0.02)
 
 
-@pytest.mark.parametrize(("form", "negatives"), [("sum", 100), ("sum", 7), ("sum", None), ("hardest", None)])
+@pytest.mark.parametrize(
+    ("form", "negatives"),
+    [("sum", 100), ("sum", 7), ("sum", None), ("hardest", None), ("contrast", None), ("contrast", 7)],
+)
 def test_equal_scores_cost_the_collapse_loss(form, negatives):
     config = ObjectiveConfig(form=form, negatives=negatives)
     loss = ranking_loss(torch.full((21, 21), 0.5), torch.arange(21), torch.arange(21), config)

@@ -19,9 +19,10 @@ ALL = [(variant, *form) for variant in VARIANTS for form in FORMS]
 property_test = settings(max_examples=25)
 
 
+@pytest.mark.parametrize("global_score", [False, True])
 @pytest.mark.parametrize(("variant", "modulation", "comparison"), ALL)
-def test_whole_model_is_that_of_the_equations(make, variant, modulation, comparison):
-    model = make(variant=variant, modulation=modulation, comparison=comparison)
+def test_whole_model_is_that_of_the_equations(make, variant, modulation, comparison, global_score):
+    model = make(variant=variant, modulation=modulation, comparison=comparison, global_score=global_score)
     features = random_features()
     images, sentences = model.encode_images(features), model.encode_sentences(SENTENCES)
     with torch.no_grad():

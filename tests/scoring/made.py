@@ -21,14 +21,16 @@ SMLSTMS = [
     for modulation in ("separate", "joint", "gated")
     for comparison in ("additive", "product")
 ]
+WHOLES = ["full-gated-product-whole", "att-joint-additive-whole", "ctx-gated-product-whole"]  # with a global score
 RIVALS = {"mnlm": MNLM, "oem": OEM, "vse++": VSEPP, "dvsa": DVSA, "scan": SCAN}
-KINDS = [*SMLSTMS, *RIVALS, "ensemble"]
+KINDS = [*SMLSTMS, *WHOLES, *RIVALS, "ensemble"]
 
 
 def smlstm(name: str = "full-gated-product", **changes) -> SMLSTM:
-    variant, modulation, comparison = name.split("-")
+    variant, modulation, comparison, *whole = name.split("-")
     sizes = dict(word_width=6, sentence_width=7, attention_width=8, similarity_width=5, hidden_width=6)
-    fields = {**WIDTHS, **sizes, "variant": variant, "modulation": modulation, "comparison": comparison, **changes}
+    fields = {**WIDTHS, **sizes, "variant": variant, "modulation": modulation, "comparison": comparison}
+    fields |= {"global_score": bool(whole), **changes}
     torch.manual_seed(3)
     model = SMLSTM(SMLSTMConfig(**fields), VOCABULARY).eval()
     with torch.no_grad():  # larger than at a start, so that pairs differ

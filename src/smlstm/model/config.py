@@ -44,6 +44,10 @@ class SMLSTMConfig(MatcherConfig):
         description="`rms` divides an image's regions (and its context) by their root mean square: raw VGG "
         "activations reach the hundreds, where every sigmoid is flat",
     )
+    global_score: bool = Field(
+        default=False,
+        description="add the cosine of the global contexts (MNLM's score) to the score; the paper has no such term",
+    )
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
     word_width: Positive = Field(description="G, twice the BLSTM's hidden width")
     sentence_width: Positive = Field(description="E, width of the sentence's global context n")
@@ -79,8 +83,13 @@ class ObjectiveConfig(BaseModel):
         default=100,
         description="mismatched sentences for each matched pair, and as many mismatched images; None: all there are",
     )
-    form: Literal["sum", "hardest"] = Field(
-        default="sum", description="over all mismatched pairs (the paper), or the hardest each way (VSE++)"
+    form: Literal["sum", "hardest", "contrast"] = Field(
+        default="sum",
+        description="over all mismatched pairs (the paper), the hardest each way (VSE++), or the share of the matched "
+        "pair in a softmax (InfoNCE), which weighs mismatched pairs by how wrong they are",
+    )
+    temperature: float = Field(
+        default=0.05, gt=0, description="of `contrast`: scores that differ by less are hardly told apart"
     )
     regulariser: float = Field(default=100.0, ge=0, description="lambda")
     regulariser_scale: Literal["mean", "sum"] = Field(

@@ -64,6 +64,7 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
     - The words' forward LSTM, where it has the sentence LSTM's width: its state at the last word is then n.
     - The image projection, where both models project the same features: the context (variant `ctx`), or regions of
       the context's width, whose mean is the context for backbones that pool it so.
+    - With `global_score`, the image's projection in it: the model then starts as the MNLM, plus what its steps add.
     - The sentence projection. MNLM has none, so that is the identity on n, or on the words' forward half.
     """
     taken: list[str] = []
@@ -85,6 +86,9 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
     if model.comparison.image.weight.shape == mnlm.image.weight.shape:
         model.comparison.image.load_state_dict(mnlm.image.state_dict())
         taken.append("image projection")
+    if model.image_whole is not None and model.image_whole.weight.shape == mnlm.image.weight.shape:
+        model.image_whole.load_state_dict(mnlm.image.state_dict())
+        taken.append("global score")
     if knows_n and model.config.similarity_width == width:
         nn.init.eye_(model.comparison.sentence.weight)
         nn.init.zeros_(model.comparison.sentence.bias)

@@ -3,9 +3,14 @@
     sum_ik  max(0, m - s_ii + s_ik) + max(0, m - s_ii + s_ki)
 
 over 100 mismatched pairs for each matched pair. Another caption of the same image is not mismatched. `sum` adds
-all mismatched pairs up, `hardest` (VSE++) keeps the worst each way. The sum is divided by the number of
+all mismatched pairs up, `hardest` (VSE++) keeps the worst each way, and `contrast` is a softmax over the matched
+pair and its mismatched ones with a temperature in place of the margin,
+
+    sum_i  log(1 + sum_k exp((s_ik - s_ii) / temperature)) + log(1 + sum_k exp((s_ki - s_ii) / temperature)),
+
+in which a mismatched pair counts by how wrong it is instead of all alike. The sum is divided by the number of
 matched pairs, so that a learning rate means the same for every batch size; a model that gives all pairs the
-same score has the loss `collapse_loss`: 2 m x (mismatched pairs a matched pair).
+same score has the loss `collapse_loss`: 2 m x (mismatched pairs a matched pair) for `sum`.
 
 The pairwise doubly stochastic regulariser is printed without a square,
 
@@ -16,8 +21,11 @@ comes from, square each bracket, and so do we. Scale: `mean` divides each of the
 candidates (I, or the sentence's words), so that lambda does not depend on the grid; `sum` does not.
 """
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from smlstm.batch import Saliency
 from smlstm.model.config import ObjectiveConfig
@@ -40,18 +48,21 @@ def ranking_loss(
     if len(rows) == 0:
         raise ValueError("no row and column belong together: the ranking loss needs a matched pair")
     right = scores[rows, columns][:, None]  # P, 1
-    sentence_cost = (config.margin - right + scores[rows]).clamp(min=0)  # P, N: this image, other sentences
-    image_cost = (config.margin - right + scores.T[columns]).clamp(min=0)  # P, M: this sentence, other images
-    total = _mismatched(sentence_cost, ~matched[rows], config, generator)
-    total = total + _mismatched(image_cost, ~matched.T[columns], config, generator)
+    total = _mismatched(scores[rows] - right, ~matched[rows], config, generator)  # P, N: this image, other sentences
+    total = total + _mismatched(scores.T[columns] - right, ~matched.T[columns], config, generator)  # P, M: the reverse
     return total.mean()
 
 
-def _mismatched(cost: Tensor, mismatched: Tensor, config: ObjectiveConfig, generator: torch.Generator | None) -> Tensor:
-    """Add up the costs of (chosen) mismatched pairs; P, K -> P."""
-    if config.negatives is not None and config.negatives < cost.shape[1]:
+def _mismatched(
+    excess: Tensor, mismatched: Tensor, config: ObjectiveConfig, generator: torch.Generator | None
+) -> Tensor:
+    """The cost of (chosen) mismatched pairs by how much they exceed the matched one; P, K -> P."""
+    if config.negatives is not None and config.negatives < excess.shape[1]:
         mismatched = draw(mismatched, config.negatives, generator)
-    cost = cost * mismatched
+    if config.form == "contrast":
+        logits = (excess / config.temperature).masked_fill(~mismatched, -torch.inf)
+        return torch.logsumexp(functional.pad(logits, (0, 1)), dim=1)  # the matched pair's own 0 at the end
+    cost = (config.margin + excess).clamp(min=0) * mismatched
     return cost.sum(1) if config.form == "sum" else cost.amax(1)
 
 
@@ -66,6 +77,8 @@ def draw(mismatched: Tensor, count: int, generator: torch.Generator | None = Non
 def collapse_loss(config: ObjectiveConfig, mismatched: int) -> float:
     """The loss of a model that scores all pairs alike, with so many mismatched pairs each way at hand."""
     used = mismatched if config.negatives is None else min(mismatched, config.negatives)
+    if config.form == "contrast":
+        return 2 * math.log1p(used)
     return 2 * config.margin * (used if config.form == "sum" else 1)
 
 

@@ -15,6 +15,12 @@ other axis and is computed once: with h_0 = 0 that is all of step 1's attention.
 | `att` | attention | none |
 | `ctx` | the global contexts m and n themselves | - |
 | `full` | attention | m, n |
+
+With `global_score`, what the steps say is added to what the whole image and the whole sentence say, MNLM's score:
+
+    s = w_hs . sig(W_hh h_T + b_h) + b_s + x . v       x = unit(m W_I + b), v = unit(n)
+
+The paper has no such term; it adds the two up only as an ensemble of two trained models.
 """
 
 from dataclasses import dataclass
@@ -22,6 +28,7 @@ from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.errors import InputError
@@ -43,6 +50,7 @@ class EncodedSide(Batch):
     mask: Tensor | None  # B, C: True where a candidate is real; None: all are
     keys: Tensor | None  # B, C, A: None without attention
     reference: Tensor | None  # B, A: the global context's term; None without context
+    whole: Tensor | None = None  # B, E: x or v; None without `global_score`
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,9 @@ class SMLSTM(Matcher):
         self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
         self.sentence_context = (
-            SentenceContext(config.embedding_width, config.sentence_width) if in_context or by_context else None
+            SentenceContext(config.embedding_width, config.sentence_width)
+            if in_context or by_context or config.global_score
+            else None
         )
         self.words = None if by_context else SentenceWords(config.embedding_width, config.word_width)
 
@@ -94,45 +104,55 @@ class SMLSTM(Matcher):
             config.dropout,
         )
         self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
+        self.image_whole = nn.Linear(config.context_width, config.sentence_width) if config.global_score else None  # W_I
+        if config.global_score:
+            with torch.no_grad():  # at the start the steps correct the cosine, they don't drown it
+                self.aggregation.output.weight *= 0.1
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
         features = scale_features(features, self.config.feature_scale)
         regions, context = features.regions, features.context
+        whole = None
+        if self.image_whole is not None:
+            whole = functional.normalize(self.image_whole(self.dropout(context)), dim=1)
         if self.config.variant == "ctx":
-            return EncodedSide(self.comparison.image(context)[:, None], None, None, None)
+            return EncodedSide(self.comparison.image(context)[:, None], None, None, None, whole)
         keys = reference = None
         if self.image_attention is not None:
             keys, reference = self.image_attention.keys(regions), self.image_attention.reference(context)
-        return EncodedSide(self.comparison.image(regions), None, keys, reference)
+        return EncodedSide(self.comparison.image(regions), None, keys, reference, whole)
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
         vectors = self.dropout(self.embedding(tokens.ids))  # N, J, embedding
         context = None if self.sentence_context is None else self.sentence_context(vectors, tokens)  # N, E
+        whole = functional.normalize(context, dim=1) if context is not None and self.config.global_score else None
         if self.words is None:
-            return EncodedSide(self.comparison.sentence(context)[:, None], None, None, None)
+            return EncodedSide(self.comparison.sentence(context)[:, None], None, None, None, whole)
         words = self.words(vectors, tokens)  # N, J, G
         keys = reference = None
         if self.sentence_attention is not None:
             keys = self.sentence_attention.keys(words)
             reference = None if context is None else self.sentence_attention.reference(context)
-        return EncodedSide(self.comparison.sentence(words), tokens.mask, keys, reference)
+        return EncodedSide(self.comparison.sentence(words), tokens.mask, keys, reference, whole)
 
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of all pairs; M, N."""
         state = self._run(_side(images), _side(sentences))[-1].state
-        return self.aggregation.score(state.hidden)
+        return self.aggregation.score(state.hidden) + _wholes(_side(images), _side(sentences))
 
     def score_and_attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> tuple[Tensor, Saliency]:
         """Scores of all pairs, and the saliency of chosen ones without computing them again."""
         self._refuse_without_maps()
         steps = self._run(_side(images), _side(sentences))
+        wholes = _wholes(_side(images), _side(sentences))
         rows, columns = pairs[:, 0], pairs[:, 1]
+        own = wholes[rows, columns] if wholes.dim() else wholes
         chosen = Saliency(
             torch.stack([_pick(step.image_saliency, rows, columns) for step in steps], 1),
             torch.stack([_pick(step.sentence_saliency, columns, rows) for step in steps], 1),
-            torch.stack([self.aggregation.score(step.state.hidden[rows, columns]) for step in steps], 1),
+            torch.stack([self.aggregation.score(step.state.hidden[rows, columns]) + own for step in steps], 1),
         )
-        return self.aggregation.score(steps[-1].state.hidden), chosen
+        return self.aggregation.score(steps[-1].state.hidden) + wholes, chosen
 
     def attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> Saliency:
         """Saliency maps of chosen pairs; `mean` looks everywhere alike, `ctx` nowhere."""
@@ -146,14 +166,16 @@ class SMLSTM(Matcher):
     def score_pairs(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of the pairs (images[k], sentences[k]) only; P."""
         state = self._run(_side(images), _side(sentences), aligned=True)[-1].state
-        return self.aggregation.score(state.hidden).squeeze(1)
+        wholes = _wholes(_side(images), _side(sentences), aligned=True)
+        return (self.aggregation.score(state.hidden) + wholes).squeeze(1)
 
     def _attend(self, images: Batch, sentences: Batch) -> Saliency:
         steps = self._run(_side(images), _side(sentences), aligned=True)
+        wholes = _wholes(_side(images), _side(sentences), aligned=True)
         return Saliency(
             torch.cat([step.image_saliency for step in steps], dim=1),
             torch.cat([step.sentence_saliency for step in steps], dim=1),
-            torch.cat([self.aggregation.score(step.state.hidden) for step in steps], dim=1),
+            torch.cat([self.aggregation.score(step.state.hidden) + wholes for step in steps], dim=1),
         )
 
     def _run(self, images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> list[Step]:
@@ -182,6 +204,15 @@ def _saliency(attention: ContextModulatedAttention | None, side: EncodedSide, hi
         return saliency(side.candidates.new_zeros(len(side), 1, side.candidates.shape[1]), side.mask)
     assert side.keys is not None
     return saliency(attention.logits(side.keys, side.reference, hidden), side.mask)
+
+
+def _wholes(images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
+    """x . v of all pairs (M, N), of aligned ones (P, 1), or 0 without `global_score`."""
+    if images.whole is None or sentences.whole is None:
+        return images.candidates.new_zeros(())
+    if aligned:
+        return (images.whole * sentences.whole).sum(1, keepdim=True)
+    return images.whole @ sentences.whole.T
 
 
 def _pick(saliency: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ class PreparedSide(Batch):
     own: Tensor | None = None  # B, C: the logit's part that no pair changes; minus infinity on padding
     reference: Tensor | None = None  # B, A: gated: 2 m W_m
     exponential: Tensor | None = None  # B: joint: whether keys are exp(-k)
+    whole: Tensor | None = None  # B, E: what `global_score` compares
 
 
 class FusedScorer(Scorer[PreparedSide]):
@@ -89,7 +90,7 @@ class FusedScorer(Scorer[PreparedSide]):
             logits = attention.logits(keys, reference, None)
         first = (saliency(logits, side.mask) @ side.candidates).squeeze(1)
         if not self.looks:
-            return PreparedSide(first)
+            return PreparedSide(first, whole=side.whole)
         assert attention is not None and keys is not None
         if self.joint:
             own = keys.new_zeros(keys.shape[:2])
@@ -104,15 +105,22 @@ class FusedScorer(Scorer[PreparedSide]):
             reference = None if reference is None else 2 * reference
         if side.mask is not None:
             own = own.masked_fill(~side.mask, -torch.inf)
-        return PreparedSide(first, side.candidates.to(self.dtype), keys, own, reference, exponential)
+        return PreparedSide(first, side.candidates.to(self.dtype), keys, own, reference, exponential, side.whole)
 
     def grid(self, images: PreparedSide, sentences: PreparedSide) -> Tensor:
         """All pairs; m, n."""
-        return self._run(Grid(len(images), len(sentences)), images, sentences).view(len(images), len(sentences))
+        scores = self._run(Grid(len(images), len(sentences)), images, sentences).view(len(images), len(sentences))
+        if images.whole is not None and sentences.whole is not None:
+            scores.addmm_(images.whole, sentences.whole.T)
+        return scores
 
     def chosen(self, images: PreparedSide, sentences: PreparedSide, rows: Tensor, columns: Tensor) -> Tensor:
         """Some pairs; P."""
-        return self._run(Chosen(rows), images, self._gathered(sentences, columns))
+        own = self._gathered(sentences, columns)
+        scores = self._run(Chosen(rows), images, own)
+        if images.whole is not None and own.whole is not None:
+            scores += torch.linalg.vecdot(images.whole[rows], own.whole)
+        return scores
 
     def _gathered(self, side: PreparedSide, index: Tensor) -> PreparedSide:
         """Some items, the large parts of them in memory that is kept."""
