@@ -104,7 +104,9 @@ class SMLSTM(Matcher):
             config.dropout,
         )
         self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
-        self.image_whole = nn.Linear(config.context_width, config.sentence_width) if config.global_score else None  # W_I
+        self.image_whole = (
+            nn.Linear(config.context_width, config.sentence_width) if config.global_score else None
+        )  # W_I
         if config.global_score:
             with torch.no_grad():  # at the start the steps correct the cosine, they don't drown it
                 self.aggregation.output.weight *= 0.1

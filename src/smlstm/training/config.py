@@ -21,6 +21,7 @@ from smlstm.model import Ensemble, ObjectiveConfig, compact, paper
 from smlstm.saving import KINDS
 
 Positive = Annotated[int, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 FROM_FEATURES = ("region_width", "context_width", "regions", "backbone")
 TRAINABLE = tuple(sorted(set(KINDS) - {Ensemble.kind}))
@@ -111,6 +112,12 @@ class StageConfig(_Part):
     )
     accumulation: Positive = Field(
         default=1, description="batches a step; negatives stay within each batch, gradients are averaged"
+    )
+    region_dropout: Share = Field(
+        default=0.0, description="share of an image's regions left out at random: another view of it in every epoch"
+    )
+    word_dropout: Share = Field(
+        default=0.0, description="share of words made unknown at random: no caption is known by one rare word"
     )
     optimiser: Literal["adam", "adamw"] = Field(
         default="adamw", description="AdamW is Adam where weight decay does not pass through the moments"

@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from smlstm.training.examples import Examples, Integers
 from smlstm.training.folder import StageFolder
 from smlstm.training.ledger import Ledger
 from smlstm.training.mining import Miner
+from smlstm.training.noise import drop_regions, drop_words
 from smlstm.training.optimiser import MovingAverage, learning_rate, make_optimiser
 from smlstm.training.prefetch import prefetch
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
@@ -144,14 +145,15 @@ class _Loop:
         """Features and words of a batch; runs in the thread that reads ahead."""
         captions = self.processes.part(captions)
         images, row_of = np.unique(self.training.image_of[captions], return_inverse=True)
-        features = self.training.images.read(images, needs_regions(self.matcher))
+        with_regions = needs_regions(self.matcher) or self.stage.region_dropout > 0
+        features = self.training.images.read(images, with_regions)
         row_of = row_of.astype(np.int64)
         return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of), torch.from_numpy(images))
 
     def _step(self, batches: list[TrainingBatch]) -> None:
         stage, progress = self.stage, self.progress
         seed = seed_of(self.seed, "step", progress.step)
-        torch.manual_seed(seed + self.processes.rank)  # dropout
+        torch.manual_seed(seed + self.processes.rank)  # dropout of units, regions and words
         generator = torch.Generator().manual_seed(seed)  # drawn negatives
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(stage, progress.step, self.steps)
@@ -159,7 +161,7 @@ class _Loop:
         parts = torch.zeros(2)
         for batch in batches:
             with autocast(stage.precision, self.device):
-                found: Tensor = self.loss(batch.to(self.device), generator)
+                found: Tensor = self.loss(self._disturbed(batch.to(self.device)), generator)
             torch.autograd.backward(found.sum() / len(batches))
             parts += found.detach().cpu() / len(batches)
         norm = float(nn.utils.clip_grad_norm_(self.matcher.parameters(), stage.clip or math.inf))
@@ -175,6 +177,15 @@ class _Loop:
         progress.step += 1
         pairs = sum(len(batch.images) * (stage.score_group or len(batch.image_of)) for batch in batches)
         self.ledger.step(float(parts[0]), float(parts[1]), norm, pairs * self.processes.size)
+
+    def _disturbed(self, batch: TrainingBatch) -> TrainingBatch:
+        """The batch as it is seen this time."""
+        stage = self.stage
+        if stage.region_dropout:
+            batch = replace(batch, features=drop_regions(batch.features, stage.region_dropout))
+        if stage.word_dropout:
+            batch = replace(batch, tokens=drop_words(batch.tokens, stage.word_dropout))
+        return batch
 
     def _line(self) -> None:
         progress = self.progress
