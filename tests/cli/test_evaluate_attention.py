@@ -63,7 +63,7 @@ def test_the_table_has_intervals_and_baselines(world, data):
     text = evaluate(world / "full", *data)
     assert text.startswith("captions dev: 8 photos, each with its first caption\n")
     lines = text.splitlines()
-    assert lines[2].split() == "model filler deletion 95% interval of all insertion 95% interval of all".split()
+    assert " ".join(lines[2].split()) == "model filler deletion 95% interval of all insertion 95% interval of all"
     assert (lines[3].split()[:2], lines[4].split()[0]) == (["full", "mean"], "zero")
     assert "chance" in lines[6] and "centre" in lines[6]
     assert lines[7].split()[:2] == ["full", "hits"]
