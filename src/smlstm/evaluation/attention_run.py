@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from smlstm.data import Dataset, Features, Record
 from smlstm.data.scene_folder import PlacedObjects, has_places, read_places
 from smlstm.errors import InputError
 from smlstm.evaluation.attention import Done, Pointing, measure_pointing
-from smlstm.evaluation.gallery import Gallery, read_gallery
+from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.models import Candidate
 from smlstm.evaluation.removal import Filler, Removal, measure_removal
 
@@ -55,12 +55,9 @@ class AttentionResult:
 def read_attention_gallery(dataset: Dataset, split: str, images: int | None = None) -> AttentionGallery:
     """The first photos of a split with captions, and where their objects are if the dataset says it."""
     gallery, records, notes = read_gallery(dataset, split, PHOTOS if images is None else images)
-    captions: list[list[str]] = [[] for _ in records]
-    for caption, image in zip(gallery.captions, gallery.image_of, strict=True):
-        captions[image].append(caption)
-    spoken = tuple(replace(each, captions=tuple(own)) for each, own in zip(records, captions, strict=True))
+    spoken = spoken_records(gallery, records)
     places = tuple(read_places(dataset.root, spoken)) if has_places(dataset.root) else None
-    return AttentionGallery(gallery, spoken, tuple(own[0] for own in captions), places, tuple(notes))
+    return AttentionGallery(gallery, spoken, tuple(each.captions[0] for each in spoken), places, tuple(notes))
 
 
 def refuse_blind(candidates: Sequence[Candidate]) -> None:

@@ -20,7 +20,7 @@ from smlstm.data import Dataset, Record, open_dataset, open_features
 from smlstm.errors import InputError
 from smlstm.evaluation import Ranks, Result, both_ways, measure, recall_intervals
 from smlstm.evaluation.attention_run import Bar, measure_attention, read_attention_gallery
-from smlstm.evaluation.gallery import Gallery, read_gallery
+from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.matrices import Sum
 from smlstm.evaluation.models import Candidate, load_candidates
 from smlstm.evaluation.run import Evaluation
@@ -76,7 +76,7 @@ def open_ground(config: ReproduceConfig) -> Ground:
             f"{entry.features} has no features of {len(missing)} of {len(gallery.keys)} {gallery.split} images, the "
             f'first is "{missing[0]}": extract them first'
         )
-    return Ground(dataset, gallery, records, entry.features, tuple(notes))
+    return Ground(dataset, gallery, spoken_records(gallery, records), entry.features, tuple(notes))
 
 
 class Results:

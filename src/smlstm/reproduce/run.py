@@ -9,6 +9,7 @@ from smlstm.data import open_features
 from smlstm.errors import InputError
 from smlstm.evaluation.attention import Done
 from smlstm.evaluation.attention_run import Bar
+from smlstm.evaluation.gallery import spread
 from smlstm.evaluation.models import load_candidates
 from smlstm.explain import explain_records, write_comparison
 from smlstm.reproduce.budget import check_runs, train_within, trained
@@ -113,7 +114,7 @@ def _write_pairs(plan: Plan, results: Results, ground: Ground, count: int, path:
     names = [name for name in plan.attending() if results.model_folder(name).exists()]
     if not names:
         raise InputError("no model with attention is trained yet: there are no pairs to show")
-    chosen = ground.records[:: max(1, len(ground.records) // count)][:count]
+    chosen = spread(ground.records, count)
     store = open_features(ground.features)
     matchers = {name: load_candidates([results.model_folder(name)])[0].matcher for name in names}
     path.parent.mkdir(parents=True, exist_ok=True)
