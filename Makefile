@@ -29,7 +29,7 @@ gallery: setup
 		--set data.0.dataset=$(abspath $(GALLERY))/scenes --set data.0.features=$(abspath $(GALLERY))/scenes/features
 	mkdir -p docs/results
 	$(BIN)/smlstm explain --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features --model $(GALLERY)/run/model \
-		--pairs 6 --out docs/results/scene-gallery.png
+		--pairs 4 --out docs/results/scene-gallery.png
 	$(BIN)/smlstm explain --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features --model $(GALLERY)/run/model \
 		--average --out docs/results/scene-centre-bias.png
 	$(BIN)/smlstm evaluate $(GALLERY)/run/smlstm --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features \

@@ -23,6 +23,7 @@ from smlstm.reproduce import read_reproduce_config, reproduce
 from smlstm.reproduce.budget import train_within, trained
 from smlstm.reproduce.plan import make_plan
 from smlstm.training.checkpoint import read_checkpoint
+from smlstm.training.stopping import Stopping
 
 RUNS = ["mnlm", "smlstm", "mean", "att", "ctx", "steps-1", "lambda-100", "joint", "vsepp", "scan"]
 
@@ -95,6 +96,14 @@ def test_the_report_stands_by_itself_and_names_no_place_of_this_machine(whole, s
     assert (whole[0] / "pairs.html").read_text().startswith("<!doctype html>")
 
 
+def test_a_start_from_another_folder_is_named_without_its_place(recipe, whole, tmp_path):
+    config = read_reproduce_config(recipe, [f"stage.smlstm.start_from={whole[0] / 'mnlm'}"])
+    outcome = reproduce(config, tmp_path / "out", report_only=True)
+    content = outcome.report.numbers.read_text()
+    assert str(whole[0]) not in content
+    assert json.loads(content)["configuration"]["stage"]["smlstm"]["start_from"] == "mnlm"
+
+
 def test_a_second_time_nothing_is_repeated(whole, shared_recipe, monkeypatch):
     folder, _ = whole
     watched = [*folder.glob("*/checkpoint.pt"), *folder.glob("results/*"), *folder.glob("matrices/*")]
@@ -133,14 +142,18 @@ def test_minutes_are_counted_over_all_sessions(recipe, tmp_path, monkeypatch):
     assert asked[1] == pytest.approx(5.0 - spent)
 
 
-def test_a_run_that_the_clock_ended_goes_on_only_with_more_minutes(recipe, tmp_path):
+def test_a_run_that_the_clock_ended_goes_on_only_with_more_minutes(recipe, tmp_path, monkeypatch):
     plan = make_plan(read_reproduce_config(recipe, ["stage.mnlm.epochs=9999", "stage.mnlm.patience=0"]))
-    ended = train_within(plan.config, tmp_path, "mnlm", 0.02)
+    asked = iter(range(10**6))
+    monkeypatch.setattr(Stopping, "reason", property(lambda self: "time is up" if next(asked) % 8 == 7 else ""))
+    ended = train_within(plan.config, tmp_path, "mnlm", 1000.0)
     assert (ended.finished, ended.reason) == (False, "time is up")
     step = read_checkpoint(tmp_path / "mnlm" / "checkpoint.pt").progress.step
-    assert trained(plan.config, tmp_path, "mnlm", 0.02) == ended
+    assert step > 0
+    assert trained(plan.config, tmp_path, "mnlm", 1000.0) == train_within(plan.config, tmp_path, "mnlm", 900.0) == ended
+    assert read_checkpoint(tmp_path / "mnlm" / "checkpoint.pt").progress.step == step
     assert trained(plan.config, tmp_path, "mnlm", None) is None
-    train_within(plan.config, tmp_path, "mnlm", 0.03 + ended.minutes)
+    train_within(plan.config, tmp_path, "mnlm", 2000.0)
     assert read_checkpoint(tmp_path / "mnlm" / "checkpoint.pt").progress.step > step
 
 
@@ -163,6 +176,15 @@ def test_killed_in_the_middle_of_a_run_it_goes_on_and_ends_as_if_never_killed(wh
     for name in ("mnlm", "smlstm", "steps-1"):
         killed, never = (folder / name / "model" / "model.safetensors" for folder in (tmp_path, whole[0]))
         assert killed.read_bytes() == never.read_bytes()
+
+
+def test_interrupted_it_says_how_to_go_on(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("smlstm.reproduce.run.train_within", lambda *_: None)
+    done = CliRunner().invoke(app, ["reproduce", str(recipe), "--out", str(tmp_path / "out"), "--only", "steps"])
+    assert done.exit_code == 130
+    assert "interrupted; the same command continues" in done.output
+    assert "0 of 3 runs are measured" in done.output
+    assert (tmp_path / "out" / "report" / "report.html").exists()
 
 
 def never(*_: object, **__: object) -> None:

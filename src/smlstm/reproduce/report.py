@@ -153,9 +153,6 @@ def _smaller(sweep: dict[str, Any]) -> list[str]:
 
 
 def _numbers(config: ReproduceConfig, ground: Ground, found: Found, judged: list[Finding]) -> dict[str, Any]:
-    settings = config.model_dump(mode="json")
-    for entry in settings["data"]:
-        entry.update(dataset=Path(entry["dataset"]).name, features=Path(entry["features"]).name)
     runs = {}
     for name, measured in found.measured.items():
         ended = found.trained.get(name)
@@ -175,8 +172,17 @@ def _numbers(config: ReproduceConfig, ground: Ground, found: Found, judged: list
         "runs": runs,
         "findings": [finding.to_dict() for finding in judged],
         "attention": {name: {k: v for k, v in seen.items() if k != "key"} for name, seen in found.attention.items()},
-        "configuration": settings,
+        "configuration": _without_places(config.model_dump(mode="json")),
     }
+
+
+def _without_places(settings: Any) -> Any:
+    """Settings in which a file is its name: where it lies is nobody's business but this machine's."""
+    if isinstance(settings, dict):
+        return {key: _without_places(value) for key, value in settings.items()}
+    if isinstance(settings, list):
+        return [_without_places(value) for value in settings]
+    return Path(settings).name if isinstance(settings, str) and Path(settings).is_absolute() else settings
 
 
 def as_markdown(title: str, sections: list[Section]) -> str:
