@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY ?= PASSIVE
 export KMP_BLOCKTIME ?= 0
 
-.PHONY: setup demo test check format bench docs clean
+.PHONY: setup demo gallery test check format bench docs clean
 
 setup: $(VENV)/.ready
 
@@ -20,6 +20,20 @@ $(VENV)/.ready: pyproject.toml
 
 demo: setup
 	$(BIN)/python examples/scenes.py demo
+
+# Drawn scenes, so that the pictures may be passed on; the same seed, the same scenes.
+GALLERY ?= build/gallery
+gallery: setup
+	test -e $(GALLERY)/scenes/captions.csv || $(BIN)/smlstm data scenes $(GALLERY)/scenes --dev 100 --size 112 --captions 2 --patches 7
+	$(BIN)/smlstm train configs/scenes.toml --out $(GALLERY)/run \
+		--set data.0.dataset=$(abspath $(GALLERY))/scenes --set data.0.features=$(abspath $(GALLERY))/scenes/features
+	mkdir -p docs/results
+	$(BIN)/smlstm explain --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features --model $(GALLERY)/run/model \
+		--pairs 4 --out docs/results/scene-gallery.png
+	$(BIN)/smlstm explain --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features --model $(GALLERY)/run/model \
+		--average --out docs/results/scene-centre-bias.png
+	$(BIN)/smlstm evaluate $(GALLERY)/run/smlstm --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features \
+		--attention > docs/results/scene-attention.txt
 
 test: setup
 	$(BIN)/python -m pytest

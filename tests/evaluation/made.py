@@ -40,11 +40,11 @@ def save_mnlm(folder: Path, seed: int = 0, **changes: object) -> Path:
     return _save(MNLM(MNLMConfig(**{**fields, "sentence_width": 10, **changes}), Vocabulary.build(WORDS)), folder)
 
 
-def save_smlstm(folder: Path, seed: int = 0) -> Path:
+def save_smlstm(folder: Path, seed: int = 0, **changes: object) -> Path:
     sizes = {"word_width": 6, "sentence_width": 7, "attention_width": 8, "similarity_width": 5, "hidden_width": 6}
     fields = {"region_width": WIDTH, "context_width": WIDTH, "backbone": "patches", "embedding_width": 6}
     torch.manual_seed(seed)
-    return _save(SMLSTM(SMLSTMConfig(**fields, **sizes), Vocabulary.build(WORDS)), folder)
+    return _save(SMLSTM(SMLSTMConfig(**{**fields, **sizes, **changes}), Vocabulary.build(WORDS)), folder)
 
 
 def _save(matcher: Matcher, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""`smlstm data check`: is this dataset what it should be?"""
+"""`smlstm data`: is this dataset what it should be? And scenes drawn to order."""
 
 import json
 from pathlib import Path
@@ -9,15 +9,16 @@ import typer
 from smlstm.cli import app
 from smlstm.data import FeatureStore, open_dataset
 from smlstm.data.header import is_store
+from smlstm.data.scene_folder import write_scenes
 from smlstm.data.summary import Summary, summarise
 
-data = typer.Typer(help="Look at datasets and feature stores.", no_args_is_help=True)
+data = typer.Typer(help="Look at datasets and feature stores; draw scenes.", no_args_is_help=True)
 app.add_typer(data, name="data")
 
 
 @data.callback()
 def _data() -> None:
-    """Look at datasets and feature stores."""
+    """Look at datasets and feature stores; draw scenes."""
 
 
 @data.command()
@@ -39,6 +40,29 @@ def check(
     text = json.dumps(summary.to_dict(), indent=2) if as_json else _as_text(summary)
     # File names need not be valid Unicode; a terminal refuses those that are not.
     typer.echo(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+@data.command()
+def scenes(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    *,
+    train: Annotated[int, typer.Option(min=0, help="Scenes to learn from.")] = 2000,
+    dev: Annotated[int, typer.Option(min=0, help="Scenes to measure on.")] = 200,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same scenes, on every machine.")] = 1,
+    size: Annotated[int, typer.Option(help="Side of a picture in pixels.")] = 224,
+    captions: Annotated[int, typer.Option(help="Sentences a scene, 1 to 5.")] = 5,
+    patches: Annotated[
+        int | None,
+        typer.Option(min=1, help="Also write features that need no trained network, on a grid of this side."),
+    ] = None,
+) -> None:
+    """Draw scenes whose objects and places are known: pictures, captions.csv, scenes.json.
+
+    A dataset like any other; besides, `smlstm evaluate --attention` can tell on it whether attention points right.
+    """
+    write_scenes(folder, train=train, dev=dev, seed=seed, size=size, captions=captions, patches=patches)
+    features = f", patch features in {folder / 'features'}" if patches else ""
+    typer.echo(f"{train + dev} scenes in {folder}{features}")
 
 
 def _check_store(path: Path, as_json: bool) -> None:

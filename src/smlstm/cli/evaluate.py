@@ -3,24 +3,22 @@
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from smlstm.cli import app
+from smlstm.cli.dataset_options import announce, extraction_bar, on_terminal, open_data, refuse_beside
+from smlstm.cli.evaluate_attention import measure_and_print
 from smlstm.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from smlstm.data import Dataset
-    from smlstm.evaluation.feature_plan import Extracted, FeaturePlan
     from smlstm.evaluation.judgement import Correlation, Judgements
     from smlstm.evaluation.run import Named, Report
 
@@ -92,6 +90,14 @@ def evaluate(
         Path | None, typer.Option(help="Ratings of image-caption pairs: how far do scores agree with people?")
     ] = None,
     kind: Annotated[Kind, typer.Option(help="Whose ratings: Flickr8k's expert or crowd file.")] = Kind.expert,
+    attention: Annotated[
+        bool,
+        typer.Option(
+            "--attention",
+            help="Is the attention right? Deletion and insertion on the first --images photos (100), and the pointing "
+            "game where --data is a folder of composed scenes.",
+        ),
+    ] = False,
     precision: Annotated[
         Precision, typer.Option(help="bfloat16 is faster where the processor has it; its ties count as misses.")
     ] = Precision.float32,
@@ -111,30 +117,54 @@ def evaluate(
     from smlstm.evaluation.run import Evaluation, judge, report  # noqa: PLC0415
 
     if matrices:
-        _refuse_beside("--matrices", {"--data": data, "--save": save, "--judgement": judgement, "--images": images})
+        refuse_beside(
+            "--matrices",
+            {
+                "--data": data,
+                "--save": save,
+                "--judgement": judgement,
+                "--images": images,
+                "--attention": attention or None,
+            },
+        )
         saved = load_matrices(models or [])
         gallery = saved[0].gallery
         scored: Iterator[Named] = ((matrix.name, matrix.scores) for matrix in saved)
     else:
         if data is None:
             raise ConfigurationError("--data is missing: give a dataset's folder, or saved matrices with --matrices")
-        dataset, features = _open(data, captions, features, split_scheme)
+        dataset, features = open_data(data, captions, features, split_scheme)
         if judgement is not None:
-            _refuse_beside("--judgement", {"--save": save, "--images": images, "--compare": compare or None})
+            refuse_beside(
+                "--judgement",
+                {"--save": save, "--images": images, "--compare": compare or None, "--attention": attention or None},
+            )
             rated = read_judgements(judgement, kind.value, dataset)
             candidates = load_candidates(models or [], device)
             plans = plan_features(candidates, dataset, rated.records, features=features, grid=grid)
-            _announce(dataset.notes, plans)
+            announce(dataset.notes, plans)
             agreement = judge(
                 candidates,
                 rated,
                 plans,
                 precision=precision.value,
                 ensemble=ensemble.value,
-                extraction=_extraction_bar,
-                show=_on_terminal(),
+                extraction=extraction_bar,
+                show=on_terminal(),
             )
             _print_judgement(judgement, rated, agreement, as_json)
+            return
+        if attention:
+            refuse_beside("--attention", {"--save": save, "--compare": compare or None})
+            measure_and_print(
+                load_candidates(models or [], device),
+                dataset,
+                split,
+                images=images,
+                features=features,
+                grid=grid,
+                as_json=as_json,
+            )
             return
         evaluation = Evaluation.plan(
             load_candidates(models or [], device),
@@ -147,57 +177,11 @@ def evaluate(
             precision=precision.value,
             save=save,
         )
-        _announce(evaluation.notes, evaluation.plans)
+        announce(evaluation.notes, evaluation.plans)
         gallery = evaluation.gallery
-        scored = evaluation.score(_extraction_bar, _on_terminal())
+        scored = evaluation.score(extraction_bar, on_terminal())
     found = report(scored, gallery, protocol=protocol.value, ensemble=ensemble.value, every_pair=compare)
     _print(found, as_json)
-
-
-def _refuse_beside(option: str, others: dict[str, Any]) -> None:
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ConfigurationError(f"{given[0]} says nothing beside {option}: leave one of them out")
-
-
-def _open(
-    data: Path, captions: Path | None, features: Path | None, scheme: str | None
-) -> "tuple[Dataset, Path | None]":
-    """The dataset, and where its features are if that was said."""
-    from smlstm.data import open_dataset  # noqa: PLC0415
-    from smlstm.data.header import is_store  # noqa: PLC0415
-
-    if not is_store(data):
-        if captions is not None:
-            raise ConfigurationError("--captions goes with a feature store as --data; a dataset has its own captions")
-        return open_dataset(data, scheme), features
-    if captions is None or features is not None:
-        raise ConfigurationError(
-            f"{data} is a feature store, which has no captions: give the dataset as --captions (or the dataset as "
-            "--data and the store as --features)"
-        )
-    return open_dataset(captions, scheme), data
-
-
-def _announce(notes: Sequence[str], plans: "dict[str, FeaturePlan]") -> None:
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
-    for plan in plans.values():
-        if plan.backbone is not None:
-            made = f"{plan.backbone.name}, {plan.spec.regions} regions"
-            typer.echo(f"extracting {len(plan.missing)} photos ({made}) into {plan.where}", err=True)
-
-
-def _on_terminal() -> bool:
-    return sys.stderr.isatty()
-
-
-@contextmanager
-def _extraction_bar(backbone: str) -> "Iterator[Extracted]":
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not _on_terminal()) as progress:
-        task = progress.add_task(f"Extracting with {backbone}", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _print(found: "Report", as_json: bool) -> None:

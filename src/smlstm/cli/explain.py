@@ -1,13 +1,14 @@
 """`smlstm explain`: what the model looked at in a photo and a sentence."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from smlstm.cli import app
+from smlstm.cli.explain_dataset import DatasetPairs, explain_averages, explain_pairs
 from smlstm.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,16 +20,25 @@ if TYPE_CHECKING:
 @app.command()
 def explain(
     what: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="PHOTO... SENTENCE...", help="Photos and sentences: every photo is explained with every sentence."
+            metavar="[PHOTO... SENTENCE...]", help="Photos and sentences: every photo is explained with every sentence."
         ),
-    ],
+    ] = None,
     *,
     model: Annotated[Path | None, typer.Option(help="Folder of a saved model.")] = None,
     compare: Annotated[
         Path | None, typer.Option(help="A second model, shown beside the first: such as one without context.")
     ] = None,
+    data: Annotated[Path | None, typer.Option(help="Instead of photos and sentences: pairs of a dataset.")] = None,
+    split: Annotated[str, typer.Option(help="Of --data: train, dev or test.")] = "dev",
+    features: Annotated[
+        Path | None, typer.Option(help="Of --data: a feature store; photos that it lacks are added.")
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Of --data: so many photos from all over the split.")] = 12,
+    average: Annotated[
+        bool, typer.Option("--average", help="Of --data: where the model looks on average over the whole split.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="The picture (.png) or page (.html) to write.")] = None,
     grid: Annotated[
         int | None, typer.Option(min=1, help="Side of the square of regions, if not the one the model was trained on.")
@@ -40,21 +50,36 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Show what the model looked at, step by step: where in the photo, and at which words."""
-    photos, sentences = sort_out(what)
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.explain import explain_photos, write, write_comparison  # noqa: PLC0415
+    from smlstm.explain import explain_photos  # noqa: PLC0415
     from smlstm.explain.output import check_ending  # noqa: PLC0415
 
     if model is None:
         raise InputError("no model comes with this version yet: give one with --model FOLDER")
     if out is not None:
         check_ending(out)
+    if data is not None:
+        if what:
+            raise InputError(f"{what[0]!r} says nothing beside --data: leave one of them out")
+        chosen = DatasetPairs([model, *([compare] if compare else [])], data, split, features, grid)
+        explain_averages(chosen, out, as_json) if average else _tell(explain_pairs(chosen, pairs), out, as_json)
+        return
+    if average or features is not None:
+        raise InputError(f"{'--average' if average else '--features'} goes with --data, the dataset of the pairs")
+    photos, sentences = sort_out(what or [])
     by_model = {}
     for folder in (model, *([compare] if compare else [])):
         matcher, backbone = _load(folder, sentences, grid, weights)
         by_model[_name(folder, model, compare)] = explain_photos(
             matcher, photos, sentences, backbone=backbone, runtime=runtime
         )
+    _tell(by_model, out, as_json)
+
+
+def _tell(by_model: "Mapping[str, Sequence[Explanation]]", out: Path | None, as_json: bool) -> None:
+    """Write and print what each model looked at."""
+    from smlstm.explain import write, write_comparison  # noqa: PLC0415
+
     first, *others = by_model.values()
     if out is not None:
         write_comparison(by_model, out) if others else write(first, out)
@@ -82,7 +107,8 @@ def sort_out(what: Sequence[str]) -> tuple[list[Path], list[str]]:
         else:
             sentences.append(each)
     if not photos:
-        raise InputError(f"there is no photo among {', '.join(map(repr, what))}: give a file and a sentence")
+        among = f" among {', '.join(map(repr, what))}" if what else ""
+        raise InputError(f"there is no photo{among}: give a file and a sentence, or a dataset with --data")
     if not sentences:
         raise InputError('there is no sentence: write one in quotes behind the photo, such as "a dog on a beach"')
     return photos, sentences

@@ -10,7 +10,7 @@ of the words:
     any object  it is on an object, but on any of those in the scene
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -26,6 +26,8 @@ from smlstm.matcher import Matcher
 from smlstm.text import tokenise
 
 Floats = NDArray[np.float64]
+Done = Callable[[int, int], None]
+"""Told how many photos are done, of how many."""
 
 
 class PlacedObject(Protocol):
@@ -152,7 +154,9 @@ def _peak_on(p: Floats, on: NDArray[np.bool_]) -> float:
 
 
 @torch.no_grad()
-def measure_pointing(matcher: Matcher, scenes: Sequence[PlacedScene], features: ImageFeatures) -> Pointing:
+def measure_pointing(
+    matcher: Matcher, scenes: Sequence[PlacedScene], features: ImageFeatures, *, progress: Done | None = None
+) -> Pointing:
     """Play the pointing game on scenes, each with all of its sentences."""
     if len(scenes) != len(features):
         raise InputError(f"there are {len(scenes)} scenes, but features of {len(features)}")
@@ -167,6 +171,8 @@ def measure_pointing(matcher: Matcher, scenes: Sequence[PlacedScene], features: 
                 maps = (seen.image[0].double().cpu().numpy(), seen.sentence[0].double().cpu().numpy())
                 found += point(*maps, tokenise(caption)[: maps[1].shape[1]], scene, number=number)
                 steps, total = max(steps, len(maps[0])), total + len(maps[0])
+            if progress is not None:
+                progress(number + 1, len(scenes))
     return summarise_pointing(found, steps, total)
 
 

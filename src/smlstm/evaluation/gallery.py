@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,3 +54,17 @@ def read_gallery(
     records = tuple(whole[place] for place in described)
     keys = tuple(record.key for record in records)
     return Gallery(dataset.name, records[0].split, keys, tuple(captions), image_of), records, notes
+
+
+def spoken_records(gallery: Gallery, records: Sequence[Record]) -> tuple[Record, ...]:
+    """The records of a gallery with those of their captions that have words."""
+    captions: list[list[str]] = [[] for _ in records]
+    for caption, image in zip(gallery.captions, gallery.image_of, strict=True):
+        captions[image].append(caption)
+    return tuple(replace(record, captions=tuple(own)) for record, own in zip(records, captions, strict=True))
+
+
+def spread(records: Sequence[Record], count: int) -> tuple[Record, ...]:
+    """Some records from all over a split: datasets lie in the order of names, and neighbours are alike."""
+    places = np.linspace(0, len(records) - 1, min(count, len(records))).round().astype(int)
+    return tuple(records[place] for place in places)

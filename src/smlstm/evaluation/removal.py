@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
-from smlstm.evaluation.attention import bootstrap_ratio, without_dropout
+from smlstm.evaluation.attention import Done, bootstrap_ratio, without_dropout
 from smlstm.evaluation.intervals import Interval
 from smlstm.matcher import Matcher
 
@@ -67,24 +67,21 @@ def measure_removal(
     orders: int = 5,
     filler: Filler = "mean",
     seed: int = 0,
+    progress: Done | None = None,
 ) -> Removal:
     """Remove regions of the pairs (image k, sentence k), by saliency and in `orders` random orders."""
     if len(features) != len(sentences) or not sentences:
         raise InputError(f"{len(features)} images and {len(sentences)} sentences are no pairs to measure")
     chance = np.random.default_rng(seed)
     parts = np.linspace(0, 1, points + 1)
+    found = []
     with without_dropout(matcher):
-        found = [
-            _scores_of_pair(
-                matcher,
-                features.select(slice(k, k + 1)),
-                sentence,
-                parts=parts,
-                others=[chance.permutation(features.regions.shape[1]) for _ in range(orders)],
-                filler=filler,
-            )
-            for k, sentence in enumerate(sentences)
-        ]
+        for k, sentence in enumerate(sentences):
+            others = [chance.permutation(features.regions.shape[1]) for _ in range(orders)]
+            one = features.select(slice(k, k + 1))
+            found.append(_scores_of_pair(matcher, one, sentence, parts=parts, others=others, filler=filler))
+            if progress is not None:
+                progress(k + 1, len(sentences))
     scores = np.stack(found)  # P, 2 (deletion, insertion), 1 + orders, points + 1
     whole = scores[:, 0, 0, 0] - scores[:, 1, 0, 0]  # what the regions add to the score
     deletion, insertion = (

@@ -1,6 +1,6 @@
 """Averaged maps: where a matcher looks at each step over many pairs (the paper's figure on centre bias)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,9 +85,15 @@ def average_maps(
 
 
 def average_records(
-    matcher: Matcher, features: Features, records: Sequence[Record], *, batch: int = 64, name: str = ""
+    matcher: Matcher,
+    features: Features,
+    records: Sequence[Record],
+    *,
+    batch: int = 64,
+    name: str = "",
+    progress: Callable[[int, int], None] | None = None,
 ) -> AveragedMaps:
-    """Average over a split: every stored image with each of its captions."""
+    """Average over a split: every stored image with each of its captions; `progress` is told of pairs."""
     items = [
         (record.key, caption)
         for record in records
@@ -98,6 +104,8 @@ def average_records(
 
     def batches() -> Iterator[tuple[ImageFeatures, list[str]]]:
         for start in range(0, len(items), batch):
+            if progress is not None:
+                progress(start, len(items))
             part = items[start : start + batch]
             regions, context = features.read([key for key, _ in part])
             yield ImageFeatures(torch.from_numpy(regions), torch.from_numpy(context)), [text for _, text in part]

@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from smlstm.errors import ConfigurationError
 from smlstm.training.config import RunConfig, describe
+
+Config = TypeVar("Config", bound=RunConfig)
 
 # The same module under two names.
 tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -22,6 +24,11 @@ def read_config(path: str | os.PathLike[str], settings: Sequence[str] = ()) -> R
 
     Relative paths are looked up beside the file, then in the working directory.
     """
+    return read_config_as(RunConfig, path, settings)
+
+
+def read_config_as(config_type: type[Config], path: str | os.PathLike[str], settings: Sequence[str] = ()) -> Config:
+    """Read a configuration that is a run's and more."""
     path = Path(path)
     if path.is_dir():
         path = path / "config.json"
@@ -29,7 +36,7 @@ def read_config(path: str | os.PathLike[str], settings: Sequence[str] = ()) -> R
     for setting in settings:
         _apply(raw, setting)
     try:
-        config = RunConfig.model_validate(raw)
+        config = config_type.model_validate(raw)
     except ValidationError as error:
         problems = [describe(problem) for problem in error.errors()]
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -76,7 +83,7 @@ def _apply(raw: dict[str, Any], setting: str) -> None:
         raise ConfigurationError(f'there is no "{last}" to set in {key}')
 
 
-def _with_paths(config: RunConfig, folder: Path) -> RunConfig:
+def _with_paths(config: Config, folder: Path) -> Config:
     def find(path: Path) -> Path:
         path = Path(os.path.expandvars(path)).expanduser()
         beside = folder / path

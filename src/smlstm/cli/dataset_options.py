@@ -1,0 +1,72 @@
+"""What the commands that work on a dataset share: opening it, saying what is missing, bars that count photos."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from smlstm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from smlstm.data import Dataset
+    from smlstm.evaluation.feature_plan import Extracted, FeaturePlan
+
+
+def refuse_beside(option: str, others: dict[str, Any]) -> None:
+    """Refuse options that would be ignored."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ConfigurationError(f"{given[0]} says nothing beside {option}: leave one of them out")
+
+
+def open_data(
+    data: Path, captions: Path | None, features: Path | None, scheme: str | None
+) -> "tuple[Dataset, Path | None]":
+    """The dataset, and where its features are if that was said."""
+    from smlstm.data import open_dataset  # noqa: PLC0415
+    from smlstm.data.header import is_store  # noqa: PLC0415
+
+    if not is_store(data):
+        if captions is not None:
+            raise ConfigurationError("--captions goes with a feature store as --data; a dataset has its own captions")
+        return open_dataset(data, scheme), features
+    if captions is None or features is not None:
+        raise ConfigurationError(
+            f"{data} is a feature store, which has no captions: give the dataset as --captions (or the dataset as "
+            "--data and the store as --features)"
+        )
+    return open_dataset(captions, scheme), data
+
+
+def announce(notes: Sequence[str], plans: "dict[str, FeaturePlan]") -> None:
+    """Say what was left out, and what is going to be extracted."""
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    for plan in plans.values():
+        if plan.backbone is not None:
+            made = f"{plan.backbone.name}, {plan.spec.regions} regions"
+            typer.echo(f"extracting {len(plan.missing)} photos ({made}) into {plan.where}", err=True)
+
+
+def on_terminal() -> bool:
+    """Whether someone watches."""
+    return sys.stderr.isatty()
+
+
+def extraction_bar(backbone: str) -> "AbstractContextManager[Extracted]":
+    """Show how many photos are extracted."""
+    return photo_bar(f"Extracting with {backbone}")
+
+
+@contextmanager
+def photo_bar(title: str) -> "Iterator[Extracted]":
+    """Show how many photos are done; nothing where stderr is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not on_terminal()) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,0 +1,210 @@
+"""The report: sections of text, tables and figures, as Markdown and as a page that needs nothing else.
+
+report/report.md, report/figures/*.png   for a repository
+report/report.html                       one file
+report/numbers.json                      every number, and the configuration without the places of files
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from smlstm.reproduce.config import ReproduceConfig
+from smlstm.reproduce.figures import Figure, figures
+from smlstm.reproduce.findings import Finding, findings, findings_table, paragraphs
+from smlstm.reproduce.page import as_page
+from smlstm.reproduce.results import Ground
+from smlstm.reproduce.tables import (
+    Found,
+    Table,
+    attention_table,
+    costs_table,
+    paper_tables,
+    readings_table,
+    rivals_table,
+    sweep_table,
+)
+from smlstm.training.folder import describe_machine
+
+TITLE = "sm-LSTM reproduced"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, and what stands under it."""
+
+    title: str
+    texts: list[str]
+    tables: list[Table]
+    figures: list[Figure]
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where a report lies."""
+
+    page: Path
+    markdown: Path
+    numbers: Path
+
+
+def write_report(
+    config: ReproduceConfig, ground: Ground, found: Found, folder: Path, minutes: float | None
+) -> ReportFiles:
+    """Write what is known by now; runs that are missing are shown as such."""
+    drawn, judged = figures(found, folder), findings(found)
+    sections = [
+        Section(
+            "What agrees with the paper, and what does not",
+            paragraphs(found, judged),
+            [findings_table(judged)] if judged else [],
+            [],
+        ),
+        Section("What was run", _about(config, ground, found, minutes), [], []),
+        *_sections(config, found, drawn),
+    ]
+    place = folder / "report"
+    (place / "figures").mkdir(parents=True, exist_ok=True)
+    for figure in drawn.values():
+        (place / "figures" / f"{figure.name}.png").write_bytes(figure.png)
+    files = ReportFiles(place / "report.html", place / "report.md", place / "numbers.json")
+    files.page.write_text(as_page(TITLE, sections), encoding="utf-8")
+    files.markdown.write_text(as_markdown(TITLE, sections), encoding="utf-8")
+    files.numbers.write_text(json.dumps(_numbers(config, ground, found, judged), indent=1) + "\n", encoding="utf-8")
+    return files
+
+
+def _sections(config: ReproduceConfig, found: Found, drawn: dict[str, Figure]) -> list[Section]:
+    def shown(*names: str) -> list[Figure]:
+        return [drawn[name] for name in names if name in drawn]
+
+    base = config.stage[found.plan.base]
+    scale = base.objective.regulariser_scale
+    weight = (
+        f"Our squares of the regulariser are taken as a {scale} over candidates; the print has no square and no "
+        "gradient (docs/model.md), so its lambda cannot be compared by its size."
+    )
+    steps, weights = sweep_table(found, "steps"), replace(sweep_table(found, "lambdas"), note=weight)
+    attention = attention_table(found)
+    return [
+        Section("The paper's tables 1 and 2 beside ours", [], paper_tables(found), []),
+        Section("The paper's tables 3 and 4 beside ours", [], [steps, weights], shown("sweeps")),
+        Section("Beyond the paper", [], [readings_table(found), rivals_table(found)], []),
+        Section("Costs", [], [costs_table(found)], shown("costs", "curves")),
+        Section("Where it looks", [], [attention] if attention else [], shown("averaged-maps", "removal")),
+    ]
+
+
+def _about(config: ReproduceConfig, ground: Ground, found: Found, minutes: float | None) -> list[str]:
+    gallery, sweep = ground.gallery, config.reproduce
+    base, spec = config.stage[found.plan.base], _features(ground)
+    machine = describe_machine()
+    budget = "no limit of time" if minutes is None else f"at most {minutes:g} minutes a run"
+    given = [name for name in config.stage if name not in (found.plan.mnlm, found.plan.base)]
+    own = f", but these have settings of their own: {', '.join(given)}" if given else ""
+    texts = [
+        f"Data: {gallery.data}, {gallery.split} split, {len(gallery.keys)} images and {len(gallery.captions)} "
+        f"captions, all pairs ranked. Features: {spec}. The paper measures on Flickr30k and COCO with VGG-19: its "
+        "numbers stand beside ours for their order, not for their height.",
+        f"Base model: variant {base.model['variant']}, T {base.model['steps']}, lambda {base.objective.regulariser:g}, "
+        f"modulation {base.model['modulation']}, comparison {base.model['comparison']}, H "
+        f"{base.model['hidden_width']}; {base.epochs} epochs at most, {budget}. Every other run differs "
+        "from it in one setting. Rivals have the objective of their own papers; OEM and VSE++ are trained as MNLM is, "
+        f"DVSA and SCAN as the base is{own}.",
+        "One training run each, with one seed: intervals are over images (bootstrap, 95%), and say nothing of what "
+        "another seed would give. The best epoch of each run was chosen on dev images"
+        + (", which are also those measured here: the numbers flatter a little." if gallery.split == "dev" else "."),
+        f"Machine: {machine['processor']}, {machine['threads']} threads, torch {machine['torch']}, smlstm "
+        f"{machine['smlstm']}. Costs are wall-clock time and depend on what else it did.",
+    ]
+    smaller = _smaller(sweep.model_dump())
+    missing = [name for name in found.plan.config.stage if name not in found.measured]
+    if smaller:
+        texts.append(f"Smaller than the paper's sweeps: {'; '.join(smaller)}.")
+    if missing:
+        texts.append(f"Not measured (yet): {', '.join(missing)}.")
+    cut = [name for name, ended in found.trained.items() if not ended.finished]
+    if cut:
+        texts.append(f"Ended by the clock before their last epoch: {', '.join(cut)}.")
+    return texts
+
+
+def _features(ground: Ground) -> str:
+    from smlstm.data import open_features  # noqa: PLC0415
+
+    spec = open_features(ground.features).spec
+    return f"{spec.backbone}, {spec.regions} regions of {spec.region_width}, context of {spec.context_width}"
+
+
+def _smaller(sweep: dict[str, Any]) -> list[str]:
+    """Which values of the paper are left out."""
+    whole: dict[str, list[Any]] = {
+        "variants": ["mean", "att", "ctx", "full"],
+        "steps": [1, 2, 3, 4, 5],
+        "lambdas": [0, 1, 10, 100, 1000],
+    }
+    told = []
+    for part, values in whole.items():
+        left = [str(value) for value in values if value not in sweep[part]]
+        if left:
+            told.append(f"{part} without {', '.join(left)}")
+    return told
+
+
+def _numbers(config: ReproduceConfig, ground: Ground, found: Found, judged: list[Finding]) -> dict[str, Any]:
+    runs = {}
+    for name, measured in found.measured.items():
+        ended = found.trained.get(name)
+        runs[name] = {
+            **measured.result.to_dict(),
+            "scoring_seconds": measured.seconds,
+            "pairs": measured.pairs,
+            "parameters": measured.parameters,
+            "training": None if ended is None else asdict(ended),
+        }
+    return {
+        "data": ground.gallery.data,
+        "split": ground.gallery.split,
+        "images": len(ground.gallery.keys),
+        "captions": len(ground.gallery.captions),
+        "points": [asdict(point) for point in found.plan.points],
+        "runs": runs,
+        "findings": [finding.to_dict() for finding in judged],
+        "attention": {name: {k: v for k, v in seen.items() if k != "key"} for name, seen in found.attention.items()},
+        "configuration": _without_places(config.model_dump(mode="json")),
+    }
+
+
+def _without_places(settings: Any) -> Any:
+    """Settings in which a file is its name: where it lies is nobody's business but this machine's."""
+    if isinstance(settings, dict):
+        return {key: _without_places(value) for key, value in settings.items()}
+    if isinstance(settings, list):
+        return [_without_places(value) for value in settings]
+    return Path(settings).name if isinstance(settings, str) and Path(settings).is_absolute() else settings
+
+
+def as_markdown(title: str, sections: list[Section]) -> str:
+    """The report for a repository; figures lie beside it."""
+    parts = [f"# {title}"]
+    for section in sections:
+        parts += [f"## {section.title}", *section.texts]
+        for table in section.tables:
+            parts += [f"### {table.title}", *([table.note] if table.note else []), _markdown_table(table)]
+        parts += [f"![{figure.told}](figures/{figure.name}.png)" for figure in section.figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    above = [text for text, span in table.groups for _ in range(span)] or [""] * len(table.columns)
+    # Markdown has one line of headings: the group's first word stands before each.
+    heads = [
+        f"{group.partition(':')[0].partition(',')[0]} {column}".strip()
+        for group, column in zip(above, table.columns, strict=True)
+    ]
+    rows = [[cell.replace("*", "\\*") for cell in row] for row in table.rows]
+    for number in table.strong:
+        rows[number][0] = f"**{rows[number][0]}**"
+    lines = [heads, ["---"] + ["---:"] * (len(heads) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
