@@ -76,7 +76,7 @@ def start(job: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mnlm", "sm-lstm"])
+@pytest.mark.parametrize("kind", ["mnlm", "sm-lstm", "sm-lstm+"])
 def test_gradients_of_a_shared_batch_are_those_of_one_process(two_processes, kind):
     matcher = example_matcher(kind)
     alone = BatchLoss(matcher, example_objective())(example_batch())

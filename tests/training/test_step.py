@@ -32,6 +32,16 @@ def test_the_loss_is_that_of_the_plain_grid(kind):
         assert found[1] == 0
 
 
+def test_both_terms_of_a_global_score_are_ranked_on_their_own():
+    matcher, batch, objective = example_matcher("sm-lstm", global_score=True), example_batch(), example_objective()
+    images, sentences = matcher.encode_images(batch.features), matcher.encode_sentences(batch.tokens)
+    whole = images.whole @ sentences.whole.T
+    steps = matcher.score(images, sentences) - whole
+    rows = torch.arange(len(images))
+    expected = [ranking_loss(term, rows, batch.image_of, objective) for term in (steps, whole)]
+    torch.testing.assert_close(BatchLoss(matcher, objective)(batch)[0], torch.stack(expected).mean())
+
+
 @pytest.mark.parametrize("modulation", ["gated", "joint"])
 def test_blocks_that_are_computed_again_give_the_same_gradients(modulation):
     matcher, batch = example_matcher("sm-lstm", modulation=modulation, dropout=0.3), example_batch()

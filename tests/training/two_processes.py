@@ -13,7 +13,7 @@ from tests.training.grids import example_batch, example_matcher, example_objecti
 def gradients(folder: Path) -> None:
     """Our gradients of the shared loss, once for each kind of matcher."""
     with Processes() as processes:
-        for kind in ("mnlm", "sm-lstm"):
+        for kind in ("mnlm", "sm-lstm", "sm-lstm+"):
             matcher = example_matcher(kind)
             loss = processes.share(SharedBatchLoss(matcher, example_objective()))
             found = loss(part_of(example_batch(), processes))

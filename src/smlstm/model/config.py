@@ -46,7 +46,7 @@ class SMLSTMConfig(MatcherConfig):
     )
     global_score: bool = Field(
         default=False,
-        description="add the cosine of the global contexts (MNLM's score) to the score; the paper has no such term",
+        description="add the cosine of the global contexts (MNLM's score) to what the steps say; not in the paper",
     )
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
     word_width: Positive = Field(description="G, twice the BLSTM's hidden width")

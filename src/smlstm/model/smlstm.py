@@ -20,7 +20,9 @@ With `global_score`, what the steps say is added to what the whole image and the
 
     s = w_hs . sig(W_hh h_T + b_h) + b_s + x . v       x = unit(m W_I + b), v = unit(n)
 
-The paper has no such term; it adds the two up only as an ensemble of two trained models.
+The paper has no such term; it adds the scores of two models up only once they are trained. For the same reason each
+term is trained by a ranking loss of its own: on a loss of their sum the steps learn next to nothing, since the contexts
+alone soon tell all training captions apart (docs/experiments.md).
 """
 
 from dataclasses import dataclass
@@ -107,9 +109,6 @@ class SMLSTM(Matcher):
         self.image_whole = (
             nn.Linear(config.context_width, config.sentence_width) if config.global_score else None
         )  # W_I
-        if config.global_score:
-            with torch.no_grad():  # at the start the steps correct the cosine, they don't drown it
-                self.aggregation.output.weight *= 0.1
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
         features = scale_features(features, self.config.feature_scale)
@@ -140,13 +139,13 @@ class SMLSTM(Matcher):
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of all pairs; M, N."""
         state = self._run(_side(images), _side(sentences))[-1].state
-        return self.aggregation.score(state.hidden) + _wholes(_side(images), _side(sentences))
+        return self.aggregation.score(state.hidden) + whole_scores(_side(images), _side(sentences))
 
     def score_and_attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> tuple[Tensor, Saliency]:
         """Scores of all pairs, and the saliency of chosen ones without computing them again."""
         self._refuse_without_maps()
         steps = self._run(_side(images), _side(sentences))
-        wholes = _wholes(_side(images), _side(sentences))
+        wholes = whole_scores(_side(images), _side(sentences))
         rows, columns = pairs[:, 0], pairs[:, 1]
         own = wholes[rows, columns] if wholes.dim() else wholes
         chosen = Saliency(
@@ -168,12 +167,12 @@ class SMLSTM(Matcher):
     def score_pairs(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of the pairs (images[k], sentences[k]) only; P."""
         state = self._run(_side(images), _side(sentences), aligned=True)[-1].state
-        wholes = _wholes(_side(images), _side(sentences), aligned=True)
+        wholes = whole_scores(_side(images), _side(sentences), aligned=True)
         return (self.aggregation.score(state.hidden) + wholes).squeeze(1)
 
     def _attend(self, images: Batch, sentences: Batch) -> Saliency:
         steps = self._run(_side(images), _side(sentences), aligned=True)
-        wholes = _wholes(_side(images), _side(sentences), aligned=True)
+        wholes = whole_scores(_side(images), _side(sentences), aligned=True)
         return Saliency(
             torch.cat([step.image_saliency for step in steps], dim=1),
             torch.cat([step.sentence_saliency for step in steps], dim=1),
@@ -208,7 +207,7 @@ def _saliency(attention: ContextModulatedAttention | None, side: EncodedSide, hi
     return saliency(attention.logits(side.keys, side.reference, hidden), side.mask)
 
 
-def _wholes(images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
+def whole_scores(images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
     """x . v of all pairs (M, N), of aligned ones (P, 1), or 0 without `global_score`."""
     if images.whole is None or sentences.whole is None:
         return images.candidates.new_zeros(())

@@ -25,7 +25,7 @@ from smlstm.matcher import Matcher
 from smlstm.model import ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.training.examples import Integers
-from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, wants_maps
+from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, terms, wants_maps
 
 Some = TypeVar("Some", bound=Batch)
 
@@ -101,10 +101,13 @@ class SharedBatchLoss(nn.Module):
         matched = torch.stack([batch.image_of, columns], 1)
         maps = wants_maps(self.matcher, self.objective)
         scores, saliency = score_grid(self.matcher, own, sentences, matched if maps else None)
-        rows = gather_rows(scores.float())
         row_images, column_images = gather_rows(batch.images), gather_rows(batch.images[batch.image_of])
         once = _first_places(row_images)
-        ranking = ranking_loss(rows[once], row_images[once], column_images, self.objective, generator)
+        ranked = [
+            ranking_loss(gather_rows(term.float())[once], row_images[once], column_images, self.objective, generator)
+            for term in terms(self.matcher, own, sentences, scores)
+        ]
+        ranking = torch.stack(ranked).mean()
         if saliency is None:
             return torch.stack([ranking, torch.zeros_like(ranking)])
         # A mean over our matched pairs: it counts by how many of all of them are ours.

@@ -19,7 +19,7 @@ from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens, join
 from smlstm.matcher import Matcher
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
-from smlstm.model.smlstm import EncodedSide
+from smlstm.model.smlstm import EncodedSide, whole_scores
 
 GRID_BYTES = 1 << 30
 """What autograd may keep of a grid of pairs: a quarter of the 4 GiB that a batch may need in all."""
@@ -79,10 +79,22 @@ class BatchLoss(nn.Module):
         maps = wants_maps(self.matcher, self.objective)
         scores, saliency = score_grid(self.matcher, images, sentences, matched if maps else None, self._grid_bytes)
         rows = torch.arange(len(images), device=row_of.device)
-        ranking = ranking_loss(scores.float(), rows, row_of, self.objective, generator)
+        ranked = [
+            ranking_loss(term.float(), rows, row_of, self.objective, generator)
+            for term in terms(self.matcher, images, sentences, scores)
+        ]
+        ranking = torch.stack(ranked).mean()
         if saliency is None:
             return torch.stack([ranking, torch.zeros_like(ranking)])
         return torch.stack([ranking, regulariser(saliency, words, self.objective)])
+
+
+def terms(matcher: Matcher, images: Batch, sentences: Batch, scores: Tensor) -> list[Tensor]:
+    """What is ranked: the scores, or the two terms of which a `global_score` makes them, each on its own."""
+    if not (isinstance(matcher, SMLSTM) and matcher.config.global_score):
+        return [scores]
+    whole = whole_scores(cast(EncodedSide, images), cast(EncodedSide, sentences))
+    return [scores - whole, whole]
 
 
 def wants_maps(matcher: Matcher, objective: ObjectiveConfig) -> bool:
