@@ -188,3 +188,21 @@ def test_the_text_summary(folder, tmp_path):
     done = smlstm("extract", folder, "--out", tmp_path / "store", "--grid", 2)
     assert done.stdout.startswith(f"9 photos extracted into {tmp_path / 'store'} in ")
     assert f"1 skipped: see {tmp_path / 'store' / 'skipped.jsonl'}" in done.stdout
+
+
+def test_a_mirrored_store_holds_the_features_of_mirrored_photos_and_does_not_mix(folder, tmp_path):
+    flipped = tmp_path / "flipped"
+    flipped.mkdir()
+    photo = Image.open(folder / "0.jpg")
+    photo.save(flipped / "a.png")
+    photo.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(flipped / "b.png")
+    for name, flags in (("plain", []), ("mirror", ["--mirrored"])):
+        done = smlstm("extract", flipped, "--out", tmp_path / name, "--grid", 2, *flags)
+        assert done.returncode == 0, done.stderr
+    with FeatureStore.open(tmp_path / "plain") as plain, FeatureStore.open(tmp_path / "mirror") as mirror:
+        (a, _), (b, _), (c, _) = plain.read(["a.png"]), plain.read(["b.png"]), mirror.read(["a.png"])
+    assert np.allclose(c, b, atol=2e-2)
+    assert not np.allclose(c, a, atol=2e-2)
+    mixed = smlstm("extract", flipped, "--out", tmp_path / "plain", "--grid", 2, "--mirrored")
+    assert mixed.returncode == 3
+    assert '"preprocessing" is' in mixed.stderr

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -51,6 +51,9 @@ def extract(
         int | None, typer.Option(help="Side of the square of regions, where it can be chosen: 7, 10 or 14.")
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Weights file, if not the one found by itself.")] = None,
+    mirrored: Annotated[
+        bool, typer.Option("--mirrored", help="Photos as in a mirror: a second store, for training on both views.")
+    ] = False,
     split: Annotated[str | None, typer.Option(help="Only this split: train, dev or test.")] = None,
     split_scheme: Annotated[
         str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
@@ -81,7 +84,7 @@ def extract(
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     records = list(islice(found.records if split is None else found.split(split), limit))
-    network = load_backbone(backbone, grid=grid, weights=weights)
+    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored)
     # All that can fail comes before the store, so that a failed run leaves none behind.
     extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
     with FeatureStore.open(out, FeatureSpec(**network.facts)) as store:

@@ -37,6 +37,11 @@ class DataConfig(_Part):
 
     dataset: Path = Field(description="folder or file of the dataset, relative to the configuration file")
     features: Path = Field(description="its feature store, relative to the configuration file")
+    mirrored: Path | None = Field(
+        default=None,
+        description="features of its training photos seen as in a mirror (`smlstm extract --mirrored`): each time, one "
+        "of an image's two views is drawn",
+    )
     split_scheme: str | None = Field(default=None, description="which published splits, where there are several")
     dev: bool = Field(
         default=True,

@@ -90,7 +90,14 @@ def _with_paths(config: Config, folder: Path) -> Config:
         return (path if not beside.exists() and path.exists() else beside).resolve()
 
     data = [
-        part.model_copy(update={"dataset": find(part.dataset), "features": find(part.features)}) for part in config.data
+        part.model_copy(
+            update={
+                "dataset": find(part.dataset),
+                "features": find(part.features),
+                "mirrored": None if part.mirrored is None else find(part.mirrored),
+            }
+        )
+        for part in config.data
     ]
     vectors = config.vectors
     if vectors is not None and vectors.path is not None:

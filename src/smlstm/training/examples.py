@@ -1,7 +1,8 @@
 """What there is to learn from: captions and images of one or several datasets, features left in their stores."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -13,46 +14,52 @@ from smlstm.errors import InputError
 from smlstm.text import Vocabulary
 from smlstm.text.tokens import tokenise
 from smlstm.training.config import DataConfig
+from smlstm.vision.backbones.base import MIRRORED
 
 Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 
 class Images:
     """Images of several stores under one numbering; features are read when they are asked for.
 
+    An image has one or two views: a store and a row for each, row -1 where there is no mirrored one.
     There is no cache of regions: a store read again comes from the kernel's page cache, a hundred photos in
     4 ms. Contexts are kept once seen, since some matchers need nothing else.
     """
 
     def __init__(self, stores: Sequence[Features], store_of: Integers, row_of: Integers) -> None:
         self.spec: FeatureSpec = stores[0].spec
-        self._stores, self._store_of, self._row_of = stores, store_of, row_of
-        self._contexts = np.zeros((len(store_of), self.spec.context_width), np.float16)
-        self._seen = np.zeros(len(store_of), np.bool_)
+        self._stores, self._store_of, self._row_of = stores, store_of, row_of  # 2, images
+        self._contexts = np.zeros((*store_of.shape, self.spec.context_width), np.float16)
+        self._seen = np.zeros(store_of.shape, np.bool_)
 
     def __len__(self) -> int:
-        return len(self._store_of)
+        return int(self._store_of.shape[1])
 
-    def read(self, images: Integers, with_regions: bool = True) -> ImageFeatures:
-        """Features of some images, float16; without regions, one zero region stands in for them."""
+    def read(self, images: Integers, with_regions: bool = True, mirror: Booleans | None = None) -> ImageFeatures:
+        """Float16 features of images, some as in a mirror; without regions, one zero region stands in for them."""
+        views = np.zeros(len(images), np.int64)
+        if mirror is not None:
+            views[mirror & (self._row_of[1, images] >= 0)] = 1
         if not with_regions:
-            unseen = np.unique(images[~self._seen[images]])
+            unseen = np.flatnonzero(~self._seen[views, images])
             if len(unseen):
-                self._read_stores(unseen)
-            contexts = torch.from_numpy(self._contexts[images])
+                self._read_stores(images[unseen], views[unseen])
+            contexts = torch.from_numpy(self._contexts[views, images])
             return ImageFeatures(torch.zeros(len(images), 1, self.spec.region_width, dtype=torch.float16), contexts)
-        return self._read_stores(images)
+        return self._read_stores(images, views)
 
-    def _read_stores(self, images: Integers) -> ImageFeatures:
+    def _read_stores(self, images: Integers, views: Integers) -> ImageFeatures:
         regions = np.empty((len(images), self.spec.regions, self.spec.region_width), np.float16)
         contexts = np.empty((len(images), self.spec.context_width), np.float16)
-        # In the order of the rows, so that a disk reads forwards.
-        order = np.lexsort((self._row_of[images], self._store_of[images]))
+        stores, rows = self._store_of[views, images], self._row_of[views, images]
+        order = np.lexsort((rows, stores))  # so that a disk reads forwards
         for number, store in enumerate(self._stores):
-            places = order[self._store_of[images[order]] == number]
+            places = order[stores[order] == number]
             if len(places):
-                regions[places], contexts[places] = store.read_at(self._row_of[images[places]])
-        self._contexts[images], self._seen[images] = contexts, True
+                regions[places], contexts[places] = store.read_at(rows[places])
+        self._contexts[views, images], self._seen[views, images] = contexts, True
         return ImageFeatures(torch.from_numpy(regions), torch.from_numpy(contexts))
 
 
@@ -118,8 +125,11 @@ def read_examples(data: Sequence[DataConfig]) -> tuple[Examples, Examples, list[
                     f"{absent} of {len(keys)} {split} images of {entry.dataset.name} have no features: left out"
                 )
             parts[split] = [item for item in part if item[0] != number or item[1] in store]
-    train, dropped = _join(stores, parts["train"], "train")
-    dev, dropped_dev = _join(stores, parts["dev"], "dev")
+    mirrored = {
+        number: _open_mirrored(entry.mirrored, stores[number]) for number, entry in enumerate(data) if entry.mirrored
+    }
+    train, dropped = _join(stores, parts["train"], "train", mirrored)
+    dev, dropped_dev = _join(stores, parts["dev"], "dev", {})
     if dropped + dropped_dev:
         notices.append(f"{dropped + dropped_dev} captions have no words: left out")
     return train, dev, notices
@@ -135,8 +145,25 @@ def _same_features(stores: Sequence[Features], store: Features, data: Sequence[D
         )
 
 
+def _open_mirrored(path: Path, store: Features) -> Features:
+    """The second view of a store's photos, made alike but for the mirror."""
+    mirrored = open_features(path)
+    expected = replace(store.spec, preprocessing=store.spec.preprocessing + MIRRORED)
+    different = expected.difference(mirrored.spec)
+    if different:
+        field, wanted, found = different
+        raise InputError(
+            f'{path} is not the mirrored view of the features: "{field}" is {found!r}, not {wanted!r}; '
+            "make it with smlstm extract --mirrored"
+        )
+    return mirrored
+
+
 def _join(
-    stores: Sequence[Features], items: Sequence[tuple[int, str, tuple[str, ...]]], split: str
+    stores: Sequence[Features],
+    items: Sequence[tuple[int, str, tuple[str, ...]]],
+    split: str,
+    mirrored: Mapping[int, Features],
 ) -> tuple[Examples, int]:
     captions: list[str] = []
     image_of: list[int] = []
@@ -150,9 +177,16 @@ def _join(
                 dropped += 1
     if len(set(image_of)) < 2:
         raise InputError(f"there are {len(set(image_of))} {split} images with captions and features: two are needed")
-    row_of = np.empty(len(items), np.int64)
-    store_of = np.array([source for source, _, _ in items], np.int64)
+    source_of = np.array([source for source, _, _ in items], np.int64)
+    store_of, row_of = np.stack([source_of, source_of]), np.full((2, len(items)), -1, np.int64)
+    views = list(stores)
     for number, store in enumerate(stores):
-        places = np.flatnonzero(store_of == number)
-        row_of[places] = store.rows([items[int(place)][1] for place in places])
-    return Examples(Images(stores, store_of, row_of), tuple(captions), np.array(image_of, np.int64)), dropped
+        places = np.flatnonzero(source_of == number)
+        row_of[0, places] = store.rows([items[int(place)][1] for place in places])
+        if number in mirrored:
+            second = mirrored[number]
+            known = np.array([int(place) for place in places if items[int(place)][1] in second], np.int64)
+            row_of[1, known] = second.rows([items[int(place)][1] for place in known])
+            store_of[1, known] = len(views)
+            views.append(second)
+    return Examples(Images(views, store_of, row_of), tuple(captions), np.array(image_of, np.int64)), dropped

@@ -146,7 +146,9 @@ class _Loop:
         captions = self.processes.part(captions)
         images, row_of = np.unique(self.training.image_of[captions], return_inverse=True)
         with_regions = needs_regions(self.matcher) or self.stage.region_dropout > 0
-        features = self.training.images.read(images, with_regions)
+        # A batch has its own lots wherever and whenever it is read: the same captions never meet twice.
+        lots = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
+        features = self.training.images.read(images, with_regions, lots.random(len(images)) < 0.5)
         row_of = row_of.astype(np.int64)
         return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of), torch.from_numpy(images))
 

@@ -38,6 +38,9 @@ class FeatureNetwork(nn.Module):
         raise NotImplementedError
 
 
+MIRRORED = "; mirrored"
+
+
 @dataclass(frozen=True, eq=False)
 class Backbone:
     """A frozen CNN: I regions of width F and a context of width D from every photo."""
@@ -49,6 +52,8 @@ class Backbone:
     context_width: int
     weights_sha256: str
     network: FeatureNetwork
+    mirrored: bool = False
+    """Whether photos are seen as in a mirror: a second view of each to train on."""
 
     def __post_init__(self) -> None:
         self.network.eval().requires_grad_(False)
@@ -60,7 +65,7 @@ class Backbone:
         deviation = ", ".join(f"{value:g}" for value in self.network.deviation)
         return (
             f"upright RGB 0..255, alpha on white; squashed to {self.input_size}x{self.input_size}, bicubic; "
-            f"minus ({mean}), over ({deviation})"
+            f"minus ({mean}), over ({deviation}){MIRRORED if self.mirrored else ''}"
         )
 
     @property
@@ -80,7 +85,8 @@ class Backbone:
         size = (self.input_size, self.input_size)
         if photo.size != size:
             photo = photo.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
-        return np.array(photo)
+        pixels = np.array(photo)
+        return np.ascontiguousarray(pixels[:, ::-1]) if self.mirrored else pixels
 
     def run(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Run a batch B x S x S x 3 in torch: regions B x I x F, context B x D. See `runtime` for faster ways."""
