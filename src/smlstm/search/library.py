@@ -1,0 +1,194 @@
+"""A library of photos: index folders, find photos by sentences.
+
+>>> from smlstm import Library
+>>> library = Library()  # doctest: +SKIP
+>>> library.index("~/Photos")  # doctest: +SKIP
+>>> for match in library.search("a dog running on the beach"):  # doctest: +SKIP
+...     print(match.probability, match.path)
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smlstm.data.lock import WriterLock
+from smlstm.errors import InputError
+from smlstm.search.changes import find_changes, real_folder
+from smlstm.search.location import library_folder
+from smlstm.search.manifest import Manifest, read_manifest, write_manifest
+from smlstm.search.shortlist import EXACT_BELOW, keep_index
+from smlstm.search.snapshot import Filter, Snapshot
+from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smlstm.pretrained import Pair
+    from smlstm.search.eyes import Eyes
+    from smlstm.search.found import Found
+    from smlstm.search.indexing import Outcome, Watch
+    from smlstm.search.packing import Packing
+    from smlstm.search.searching import Searcher
+
+FILE_ROWS, PHOTO_ROWS = 1 << 20, 4096
+"""Rows that a piece of each table has when it is full."""
+
+
+class Library:
+    """Photos of some folders, stored as a model sees them.
+
+    `folder` is where the library lies: by default `SMLSTM_LIBRARY`, else the user's data folder. `model` is a pair or
+    the folder of one, by default the shipped one; it is loaded when it is first needed. Several threads may search.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        model: "Pair | str | Path | None" = None,
+        runtime: str = "auto",
+        exact_below: int = EXACT_BELOW,
+    ) -> None:
+        self.folder = library_folder(folder)
+        self.runtime, self.exact_below = runtime, exact_below
+        self._model = model
+        self._snapshot: Snapshot | None = None
+        self._guard = threading.Lock()
+        self.files = Table(self.folder / "files.lance", FILES, FILE_ROWS)
+
+    @cached_property
+    def pair(self) -> "Pair":
+        """The model."""
+        from smlstm.pretrained import Pair, load_model  # noqa: PLC0415 - torch takes seconds
+
+        return self._model if isinstance(self._model, Pair) else load_model(self._model)
+
+    @cached_property
+    def packing(self) -> "Packing":
+        """How photos are stored for the model."""
+        from smlstm.search.packing import Packing  # noqa: PLC0415
+
+        return Packing(self.pair.reranker, self.pair.regions)
+
+    @cached_property
+    def photos(self) -> Table:
+        """The table of photos as this model sees them."""
+        schema = photo_schema(self.pair.shortlist.config.sentence_width, self.packing.width)
+        return Table(self.folder / f"photos-{self.pair.digest[:16]}.lance", schema, PHOTO_ROWS)
+
+    @cached_property
+    def eyes(self) -> "Eyes":
+        """The CNN, loaded when a photo must be looked at."""
+        from smlstm.search.eyes import Eyes  # noqa: PLC0415
+
+        return Eyes(self.pair, self.runtime)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The folders of the library."""
+        return read_manifest(self.folder) or Manifest()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock that keeps a second indexer out."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = WriterLock(self.folder / "lock")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def index(
+        self,
+        *folders: str | Path,
+        exclude: Sequence[str] | None = None,
+        retry: bool = False,
+        watch: "Watch | None" = None,
+    ) -> "Outcome":
+        """Take folders in, and bring the library in step with them; without any, with all that it knows.
+
+        `exclude` are patterns of names or paths within the folders, such as "*.gif" or "private/*". `watch` is told how
+        far it is, after each file. `retry` tries files again that could not be used before.
+        """
+        from smlstm.search.indexing import Indexer  # noqa: PLC0415
+
+        wanted = [real_folder(folder) for folder in folders]
+        with self.writing():
+            manifest = self.manifest
+            before = list(manifest.folders)
+            for folder in wanted:
+                manifest.add(folder, None if exclude is None else tuple(exclude))
+                if manifest.excludes(folder):
+                    raise InputError(f"{folder} is excluded from the library: give it exclusions of its own, or none")
+            if manifest.folders != before or read_manifest(self.folder) is None:
+                write_manifest(self.folder, manifest)
+            known = set(self.photos.read(["content"])["content"].to_pylist())
+            plan = find_changes(wanted or manifest.outermost, manifest, self.files, known, retry)
+            indexer = Indexer(self.files, self.photos, self.pair, self.packing, lambda: self.eyes.extractor)
+            outcome = indexer.run(plan, known, watch)
+            if outcome.total or plan.gone:
+                for table in (self.files, self.photos):
+                    table.compact()
+                keep_index(self.photos, self.exact_below)
+        return outcome
+
+    def search(
+        self,
+        sentence: str | None = None,
+        *,
+        k: int = 10,
+        plus: Sequence[str] = (),
+        minus: Sequence[str] = (),
+        similar: str | Path | None = None,
+        minimum: float = 0.0,
+        chosen: Filter | None = None,
+        shortlist: int | None = None,
+    ) -> "Found":
+        """Find the k photos that match best.
+
+        `plus` and `minus` are further sentences, that should and should not fit, each with a weight in front if so
+        wished: "0.5:at sunset". `similar` takes the shortlist from the photos most like one, of the library or not.
+        `minimum` is the least match probability (without sentence: the least similarity).
+        """
+        from smlstm.search.query import parse_term  # noqa: PLC0415
+        from smlstm.search.searching import SHORTLIST  # noqa: PLC0415
+
+        positive = ([] if sentence is None else [sentence]) + list(plus)
+        terms = [parse_term(text) for text in positive] + [parse_term(text, -1) for text in minus]
+        if not positive and similar is None:
+            raise InputError("nothing is asked for: give a sentence, or a photo to find similar ones")
+        if k < 1:
+            raise InputError(f"k must be at least 1, not {k}")
+        searcher = self.searcher()
+        like = None if similar is None else self._embedding(searcher, Path(similar))
+        size = SHORTLIST if shortlist is None else shortlist
+        return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like)
+
+    def searcher(self) -> "Searcher":
+        """What answers questions about the library as it is now."""
+        from smlstm.search.searching import Searcher  # noqa: PLC0415
+
+        return Searcher(self.snapshot(), self.pair, self.packing, self.exact_below)
+
+    def snapshot(self) -> Snapshot:
+        """The library as it is now; read again only if it has changed."""
+        with self._guard:
+            if self._snapshot is None or self._snapshot.versions != (self.files.version, self.photos.version):
+                self._snapshot = Snapshot(self.files, self.photos)
+            return self._snapshot
+
+    def _embedding(self, searcher: "Searcher", photo: Path) -> "Tensor":
+        """A photo's unit vector: out of the library where it is known, else by the CNN."""
+        import torch  # noqa: PLC0415
+
+        if photo.is_file():
+            (row,) = searcher.snapshot.rows_of(np.array([content_of(photo)]))
+            if row >= 0:
+                stored = searcher.snapshot.read(["embedding"], [int(row)])["embedding"]
+                return torch.from_numpy(matrix(stored)[0].astype(np.float32))
+        return self.pair.embed_images(self.eyes.features([photo]))[0]
