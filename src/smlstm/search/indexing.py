@@ -2,7 +2,6 @@
 
 import os
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,7 @@ from smlstm.batch import ImageFeatures
 from smlstm.pretrained import Pair
 from smlstm.search.changes import Plan, Seen
 from smlstm.search.packing import Packing
-from smlstm.search.tables import FILES, Table, content_in, content_of, file_id
+from smlstm.search.tables import FILES, Table, checksum, content_in, content_of, file_id, rows_of_lists
 from smlstm.vision.about import about_photo
 from smlstm.vision.extract import ExtractedBatch, Extractor, Skipped
 
@@ -204,16 +203,7 @@ class Indexer:
 
 def photo_table(schema: pa.Schema, contents: list[int], vectors: Any, regions: Any, facts: list[Any]) -> pa.Table:
     """Rows of photos: embeddings M x E in float16, regions M x bytes, and what their headers tell."""
-
-    def rows(values: Any) -> pa.Array:
-        return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-
     checksums = [checksum(vector, region) for vector, region in zip(vectors, regions, strict=True)]
-    columns = [contents, rows(vectors), rows(regions)]
+    columns = [contents, rows_of_lists(vectors), rows_of_lists(regions)]
     columns += [[getattr(each, name) for each in facts] for name in ("width", "height", "taken")]
     return pa.table([*columns, checksums], schema=schema)
-
-
-def checksum(vector: Any, regions: Any) -> int:
-    """By which damage to a stored photo is noticed."""
-    return zlib.crc32(regions.tobytes(), zlib.crc32(vector.tobytes()))

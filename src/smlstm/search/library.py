@@ -20,7 +20,8 @@ from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError
 from smlstm.search.changes import find_changes, real_folder
 from smlstm.search.location import library_folder
-from smlstm.search.manifest import Manifest, read_manifest, write_manifest
+from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
+from smlstm.search.migration import is_outdated, migrate
 from smlstm.search.shortlist import EXACT_BELOW, keep_index
 from smlstm.search.snapshot import Filter, Snapshot
 from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
@@ -79,7 +80,11 @@ class Library:
     def photos(self) -> Table:
         """The table of photos as this model sees them."""
         schema = photo_schema(self.pair.shortlist.config.sentence_width, self.packing.width)
-        return Table(self.folder / f"photos-{self.pair.digest[:16]}.lance", schema, PHOTO_ROWS)
+        table = Table(self.folder / f"photos-{self.pair.digest[:16]}.{FORMAT}.lance", schema, PHOTO_ROWS)
+        if not table.exists and is_outdated(self.folder, self.pair.digest):
+            with self.writing():
+                migrate(self.folder, self.pair.digest, table, self.packing)
+        return table
 
     @cached_property
     def eyes(self) -> "Eyes":
@@ -118,6 +123,7 @@ class Library:
         from smlstm.search.indexing import Indexer  # noqa: PLC0415
 
         wanted = [real_folder(folder) for folder in folders]
+        photos = self.photos  # which may have to be written anew
         with self.writing():
             manifest = self.manifest
             before = list(manifest.folders)
@@ -127,14 +133,14 @@ class Library:
                     raise InputError(f"{folder} is excluded from the library: give it exclusions of its own, or none")
             if manifest.folders != before or read_manifest(self.folder) is None:
                 write_manifest(self.folder, manifest)
-            known = set(self.photos.read(["content"])["content"].to_pylist())
+            known = set(photos.read(["content"])["content"].to_pylist())
             plan = find_changes(wanted or manifest.outermost, manifest, self.files, known, retry)
-            indexer = Indexer(self.files, self.photos, self.pair, self.packing, lambda: self.eyes.extractor)
+            indexer = Indexer(self.files, photos, self.pair, self.packing, lambda: self.eyes.extractor)
             outcome = indexer.run(plan, known, watch)
             if outcome.total or plan.gone:
-                for table in (self.files, self.photos):
+                for table in (self.files, photos):
                     table.compact()
-                keep_index(self.photos, self.exact_below)
+                keep_index(photos, self.exact_below)
         return outcome
 
     def search(
@@ -177,6 +183,7 @@ class Library:
 
     def snapshot(self) -> Snapshot:
         """The library as it is now; read again only if it has changed."""
+        read_manifest(self.folder)  # which refuses a library of a newer format
         with self._guard:
             if self._snapshot is None or self._snapshot.versions != (self.files.version, self.photos.version):
                 self._snapshot = Snapshot(self.files, self.photos)

@@ -9,7 +9,7 @@ from typing import Any
 
 from smlstm.errors import InputError
 
-FORMAT = 1
+FORMAT = 2
 NAME = "library.json"
 
 

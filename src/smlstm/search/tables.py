@@ -13,6 +13,7 @@ Lance and not LanceDB on top of it, whose import alone takes seconds; LanceDB op
 import hashlib
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -77,18 +78,23 @@ class Table:
         self._dataset: Any = None
 
     @property
+    def exists(self) -> bool:
+        """Whether there is a row; a process killed at its first one leaves a folder without a version."""
+        return any(self.path.glob("_versions/*.manifest"))
+
+    @property
     def dataset(self) -> Any:
         """The latest version; None as long as there is no row."""
         try:
             if self._dataset is None:
-                if not self.path.exists():
+                if not self.exists:
                     return None
                 self._dataset = lance.dataset(str(self.path))
             else:
                 self._dataset.checkout_latest()
         except (OSError, ValueError) as error:
             self._dataset = None
-            if not self.path.exists():
+            if not self.exists:
                 return None
             raise InputError(
                 f"{self.path} cannot be read ({_first_line(error)}): `smlstm library repair` mends it"
@@ -128,7 +134,7 @@ class Table:
         if len(rows):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._dataset = lance.write_dataset(
-                rows.cast(self.schema), str(self.path), mode="append" if self.path.exists() else "create"
+                rows.cast(self.schema), str(self.path), mode="append" if self.exists else "create"
             )
 
     def delete(self, column: str, values: Iterable[int]) -> None:
@@ -177,6 +183,16 @@ def matrix(column: pa.ChunkedArray) -> Any:
     """A column of lists of one length as a matrix."""
     chunk = column.combine_chunks()
     return chunk.flatten().to_numpy().reshape(len(chunk), chunk.type.list_size)
+
+
+def rows_of_lists(values: Any) -> pa.Array:
+    """A matrix as a column of lists of one length."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+
+
+def checksum(vector: Any, regions: Any) -> int:
+    """By which damage to a stored photo is noticed."""
+    return zlib.crc32(regions.tobytes(), zlib.crc32(vector.tobytes()))
 
 
 def _first_line(error: Exception) -> str:
