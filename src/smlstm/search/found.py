@@ -1,7 +1,7 @@
 """What a search gives back."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ class Match:
     taken: datetime | None = None
     copies: tuple[Path, ...] = ()
     """Other files with the same content."""
-    row: int = field(default=-1, repr=False)
-    """Where the photo stands in the table, at the moment of the search."""
+    content: int = 0
+    """A number for the photo's bytes, by which the library knows it."""
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` prints it."""

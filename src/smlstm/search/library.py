@@ -7,9 +7,11 @@
 ...     print(match.probability, match.path)
 """
 
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,7 @@ import numpy as np
 
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError
+from smlstm.search import care
 from smlstm.search.changes import find_changes, real_folder
 from smlstm.search.location import library_folder
 from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
@@ -29,15 +32,27 @@ from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smlstm.explain import Explanation
     from smlstm.pretrained import Pair
     from smlstm.search.eyes import Eyes
-    from smlstm.search.found import Found
+    from smlstm.search.found import Found, Match
     from smlstm.search.indexing import Outcome, Watch
     from smlstm.search.packing import Packing
     from smlstm.search.searching import Searcher
 
 FILE_ROWS, PHOTO_ROWS = 1 << 20, 4096
 """Rows that a piece of each table has when it is full."""
+
+
+@dataclass(frozen=True, order=True)
+class Entry:
+    """A file of the library."""
+
+    path: Path
+    content: int
+    """A number that files with the same bytes share."""
+    reason: str | None
+    """Why it cannot be used, if so."""
 
 
 class Library:
@@ -175,6 +190,24 @@ class Library:
         size = SHORTLIST if shortlist is None else shortlist
         return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like)
 
+    def explain(self, matches: Iterable["Match"], sentence: str) -> "list[Explanation]":
+        """What the reranker looked at in photos that were found; the CNN has no part in it."""
+        from smlstm.explain import explain_encoded  # noqa: PLC0415
+        from smlstm.explain.photos import shown  # noqa: PLC0415
+
+        if not self.pair.reranker.attends:
+            raise InputError(
+                f"the reranker ({self.pair.reranker.kind}) has no attention: it cannot show where it looked"
+            )
+        searcher, found = self.searcher(), []
+        for match in matches:
+            row = int(searcher.snapshot.rows_of(np.array([match.content]))[0])
+            if row >= 0:  # else the photo has just gone
+                _, image = searcher.encoded([row])
+                explanation = explain_encoded(self.pair.reranker, image, sentence)
+                found.append(replace(explanation, name=match.path.name, photo=shown(match.path)))
+        return found
+
     def searcher(self) -> "Searcher":
         """What answers questions about the library as it is now."""
         from smlstm.search.searching import Searcher  # noqa: PLC0415
@@ -199,3 +232,35 @@ class Library:
                 stored = searcher.snapshot.read(["embedding"], [int(row)])["embedding"]
                 return torch.from_numpy(matrix(stored)[0].astype(np.float32))
         return self.pair.embed_images(self.eyes.features([photo]))[0]
+
+    def entries(self) -> list[Entry]:
+        """All files of the library, in the order of their paths."""
+        rows = self.files.read(["path", "content", "reason"])
+        columns = (rows[name].to_pylist() for name in ("path", "content", "reason"))
+        return sorted(Entry(Path(os.fsdecode(path)), *rest) for path, *rest in zip(*columns, strict=True))
+
+    def stats(self) -> care.Stats:
+        """What the library holds."""
+        return care.stats(self.folder, self.files, self.photos)
+
+    def check(self) -> care.Health:
+        """What is wrong with the library, after reading all of it."""
+        return care.check(self.folder, self.files, self.photos)
+
+    def repair(self) -> care.Health:
+        """Drop what is damaged, which the next indexing brings back; returns what was wrong."""
+        photos = self.photos
+        with self.writing():
+            return care.repair(self.folder, self.files, photos)
+
+    def prune(self) -> tuple[int, int]:
+        """Delete photos that no file has and what other models stored; returns photos and bytes let go of."""
+        photos = self.photos
+        with self.writing():
+            return care.prune(self.folder, self.files, photos)
+
+    def forget(self, folder: str | Path) -> int:
+        """Let a folder go; returns how many files were below it."""
+        path = Path(folder).expanduser()
+        with self.writing():
+            return care.forget(self.folder, self.files, str(path.resolve() if path.exists() else path.absolute()))

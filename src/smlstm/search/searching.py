@@ -88,7 +88,7 @@ class Searcher:
         found = []
         for each, about in zip(best, facts, strict=True):
             path, *copies = (Path(self.snapshot.path(file)) for file in named[each.row])
-            found.append(
-                Match(path, each.probability, each.similarity, each.scores, copies=tuple(copies), row=each.row, **about)
-            )
+            content = int(self.snapshot.contents[each.row])
+            match = Match(path, each.probability, each.similarity, each.scores, copies=tuple(copies), content=content)
+            found.append(replace(match, **about))
         return tuple(found)
