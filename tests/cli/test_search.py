@@ -145,10 +145,10 @@ def test_an_empty_library_says_how_to_fill_it(where):
         assert found.returncode == 3 and "smlstm index FOLDER" in found.stderr
 
 
-def test_without_a_shipped_model_one_must_be_given(where, tmp_path):
+def test_without_a_shipped_model_one_must_be_given(where, tmp_path, monkeypatch):
+    monkeypatch.setattr("smlstm.pretrained.FOLDER", tmp_path)
     found = smlstm("search", "a dog", where["photos"], "--library", tmp_path / "library")
-    if found.returncode:
-        assert found.returncode == 3 and "give one with --model FOLDER" in found.stderr
+    assert found.returncode == 3 and "give one with --model FOLDER" in found.stderr
 
 
 def test_index_tells_what_it_did_and_names_what_it_skipped(where, tmp_path):

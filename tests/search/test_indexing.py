@@ -184,3 +184,11 @@ def test_many_small_commits_are_joined(library, photos):
 def test_a_folder_must_be_one(library, photos, name):
     with pytest.raises(InputError, match="there is no folder|is a file"):
         library.index(photos / name)
+
+
+def test_lancedb_opens_the_folder_as_a_database(library, photos):
+    lancedb = pytest.importorskip("lancedb")
+    library.index(photos)
+    database = lancedb.connect(str(library.folder))
+    assert database.open_table("files").count_rows() == 6
+    assert database.open_table(library.photos.path.stem).count_rows() == 6

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 ModelOption = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="A pair of models (folders shortlist and reranker), if not the shipped one."),
+    typer.Option(
+        metavar="FOLDER",
+        envvar="SMLSTM_MODEL",
+        help="A pair of models (folders shortlist and reranker), if not the shipped one.",
+    ),
 ]
 LibraryOption = Annotated[
     Path | None,

@@ -1,5 +1,6 @@
 """The shipped model: two matchers that find photos together, in this very folder, laid out as `pair.py` says."""
 
+import os
 from pathlib import Path
 
 from smlstm.errors import InputError
@@ -18,5 +19,6 @@ def load_shipped() -> Pair:
 
 
 def load_model(folder: str | Path | None = None) -> Pair:
-    """Load the pair in a folder, or, without one, the shipped pair."""
-    return load_shipped() if folder is None else load_pair(Path(folder))
+    """Load the pair in a folder: the one given, else the one that `SMLSTM_MODEL` names, else the shipped one."""
+    chosen = folder or os.environ.get("SMLSTM_MODEL")
+    return load_pair(Path(chosen).expanduser()) if chosen else load_shipped()
