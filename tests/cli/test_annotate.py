@@ -1,12 +1,15 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from tests.command_line import smlstm
 from tests.search.made import draw, make_pair
 
-from smlstm.search.naming import shipped_phrases
-from smlstm.text import tokenise
+from smlstm.model import SMLSTM, SMLSTMConfig
+from smlstm.pretrained import load_pair
+from smlstm.search.naming import known_phrases, shipped_phrases
+from smlstm.text import Vocabulary, tokenise
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,18 @@ def test_annotate_takes_the_shipped_phrases_and_shows_what_it_saw(tmp_path, mode
     phrases = shipped_phrases()
     assert all(re.fullmatch(r" *[\d.]+%  (.+)", line)[1] in phrases for line in (*lines[1:4], *lines[5:]))
     assert page.read_text().count("<h2>") == 6
+
+
+def test_phrases_with_unknown_words_are_left_out(tmp_path):
+    words = Vocabulary.build(["a dog running on the beach", "a fox"])
+    found = known_phrases(replace(load_pair(make_pair(tmp_path / "small")), reranker=knowing(words)))
+    assert found == ["a dog running on the beach", "a fox"]
+
+
+def knowing(words: Vocabulary) -> SMLSTM:
+    widths = dict(region_width=1280, context_width=1280, regions=4, backbone="efficientnet-lite0", word_width=4)
+    sizes = dict(sentence_width=4, attention_width=4, similarity_width=4, hidden_width=4)
+    return SMLSTM(SMLSTMConfig(**widths, **sizes), words).eval()
 
 
 def test_the_shipped_phrases_are_many_short_and_different():

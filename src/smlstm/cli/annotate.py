@@ -38,13 +38,14 @@ def annotate(
     from smlstm.explain.photos import shown  # noqa: PLC0415
     from smlstm.pretrained import load_model  # noqa: PLC0415
     from smlstm.search.eyes import Eyes  # noqa: PLC0415
-    from smlstm.search.naming import name_photo, read_sentences, shipped_phrases  # noqa: PLC0415
+    from smlstm.search.naming import known_phrases, name_photo, read_sentences  # noqa: PLC0415
 
     if explain is not None:
         check_ending(explain)
-    choice = shipped_phrases() if sentences is None else read_sentences(sentences)
+    own = None if sentences is None else read_sentences(sentences)
     pair = load_model(model)
-    say_what_to_know(pair, pair.unknown_words(choice) if sentences is not None else ())
+    choice = known_phrases(pair) if own is None else own
+    say_what_to_know(pair, pair.unknown_words(own or ()))
     features = Eyes(pair, runtime).features(photos)
     named = [name_photo(pair, features.select(slice(each, each + 1)), choice)[:k] for each in range(len(photos))]
     if explain is not None:

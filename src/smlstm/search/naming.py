@@ -36,6 +36,12 @@ def shipped_phrases() -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
+def known_phrases(pair: Pair) -> list[str]:
+    """The shipped phrases whose words a model knows: of others it would judge the words around the unknown one."""
+    phrases = shipped_phrases()
+    return [phrase for phrase in phrases if not pair.unknown_words([phrase])] or phrases
+
+
 def read_sentences(path: Path) -> list[str]:
     """The sentences of a text file, one a line; lines without a word do not count."""
     try:
