@@ -52,6 +52,8 @@ bench: setup
 	$(BIN)/python benchmarks/extraction.py $(PHOTOS)
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/search_million.py
 
 docs: setup
 	$(BIN)/pdoc --docformat google --output-directory docs/api smlstm

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -225,3 +227,13 @@ def test_half_precision_weights_are_read_as_float32(folder):
     loaded = Matcher.load(folder)
     assert {parameter.dtype for parameter in loaded.parameters()} == {torch.float32}
     torch.testing.assert_close(scores(loaded), scores(smlstm().eval()), atol=1e-2, rtol=1e-2)
+
+
+def test_loading_does_not_import_torchs_compiler(tmp_path):
+    # It takes longer than all else, and is drawn in by the random start of weights that are read from the file.
+    torch.manual_seed(0)
+    config = MNLMConfig(region_width=3, context_width=3, embedding_width=4, sentence_width=5)
+    MNLM(config, Vocabulary(("a", "dog"))).save(tmp_path / "model")
+    code = "import sys; from smlstm import Matcher; Matcher.load(sys.argv[1]); print('torch._dynamo' in sys.modules)"
+    command = [sys.executable, "-c", code, str(tmp_path / "model")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "False\n"

@@ -15,6 +15,7 @@ import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch.overrides import TorchFunctionMode
 
 from smlstm import __version__
 from smlstm.errors import ConfigurationError, InputError
@@ -149,12 +150,26 @@ def _load_one(folder: Path, config: dict[str, Any]) -> Matcher:
     except ConfigurationError as error:
         raise ConfigurationError(f"{folder}: {error}") from None
     # Weights come from the file: the random start that a constructor draws would only cost time.
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutStart():
         matcher = matcher_type(settings, vocabulary)
     matcher.load_state_dict(_read_tensors(folder / "model.safetensors", matcher), assign=True)
     for parameter in matcher.parameters():
         parameter.requires_grad_(True)
     return matcher
+
+
+class _WithoutStart(TorchFunctionMode):
+    """Leaves tensors as they are where `torch.nn.init` would fill them.
+
+    On the meta device there is nothing to fill, yet asking for it imports torch's compiler, which takes two seconds.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run any function of torch but those."""
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
 
 
 def _settings(matcher_type: type[Matcher], fields: object, path: Path) -> MatcherConfig:

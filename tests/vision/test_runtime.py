@@ -1,4 +1,6 @@
 import logging
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -119,3 +121,18 @@ class TestConversionCache:
         with pytest.raises(ConfigurationError, match="half way"):
             make_runner(backbone, "openvino")
         assert list((tmp_path / "networks").iterdir()) == []
+
+
+@pytest.mark.skipif("openvino" not in FAST, reason="OpenVINO is not installed")
+def test_openvino_reports_nothing_over_the_network():
+    # In a process of its own: what counts is the import, which happens once.
+    code = (
+        "import os, sys\n"
+        "os.register_at_fork(before=lambda: print('forked'))\n"  # reports leave by a process of their own
+        "from smlstm.vision.backbones import load_backbone\n"
+        "from smlstm.vision.runtime import make_runner\n"
+        "print(make_runner(load_backbone('efficientnet-lite0', grid=2), 'openvino').name)\n"
+        "print([name for name in sys.modules if name.startswith('openvino_telemetry.')])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.splitlines() == ["openvino", "[]"]

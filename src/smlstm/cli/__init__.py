@@ -1,7 +1,7 @@
 """The command line: one file a command, each thin: parse, call, print.
 
 Results go to stdout, progress and notices to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or
-configuration, 3 unusable input, 4 an optional part is missing, 130 interrupted.
+configuration, 3 unusable input, 4 an optional part is missing, 5 nothing found, 130 interrupted.
 """
 
 import importlib

@@ -12,6 +12,10 @@ from smlstm.errors import SmlstmError
 _held: dict[Path, "WriterLock"] = {}
 
 
+class Locked(SmlstmError):
+    """Another process, or this one, is writing."""
+
+
 class WriterLock:
     """A lock file with its writer's process number; the lock of a dead process is free again."""
 
@@ -40,7 +44,7 @@ class WriterLock:
         return _held.get(self.path) is self and self._pid == os.getpid()
 
     def _refuse(self, writer: str) -> None:
-        raise SmlstmError(f"{self.path.parent} is being written by {writer}: wait until it ends, or stop it")
+        raise Locked(f"{self.path.parent} is being written by {writer}: wait until it ends, or stop it")
 
     def release(self) -> None:
         """Give the lock back; a second call, or one in a forked child, does nothing."""

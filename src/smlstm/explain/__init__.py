@@ -8,7 +8,7 @@
 """
 
 from smlstm.explain.average import AveragedMaps, average_maps, average_records
-from smlstm.explain.explanation import Explanation, explain
+from smlstm.explain.explanation import Explanation, explain, explain_encoded
 from smlstm.explain.output import write, write_averages, write_comparison
 from smlstm.explain.photos import explain_photos, explain_records, load_photo_backbone
 
@@ -18,6 +18,7 @@ __all__ = [
     "average_maps",
     "average_records",
     "explain",
+    "explain_encoded",
     "explain_photos",
     "explain_records",
     "load_photo_backbone",

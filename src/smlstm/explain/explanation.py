@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from smlstm.batch import ImageFeatures, Saliency
+from smlstm.batch import Batch, ImageFeatures, Saliency
 from smlstm.errors import InputError
 from smlstm.explain.maps import resize_map
 from smlstm.matcher import Matcher
@@ -138,7 +138,11 @@ def explain(
     training = matcher.training
     matcher.eval()
     try:
-        found = [_explain_one(matcher, features, image, sentences[sentence]) for image, sentence in pairs]
+        # One by one: padding to another sentence's length would give a matcher of a step a word steps too many.
+        found = [
+            _explain_one(matcher, matcher.encode_images(features.select(slice(image, image + 1))), sentences[sentence])
+            for image, sentence in pairs
+        ]
     finally:
         matcher.train(training)
     return [
@@ -147,9 +151,13 @@ def explain(
     ]
 
 
-def _explain_one(matcher: Matcher, features: ImageFeatures, image: int, sentence: str) -> Explanation:
-    # One by one: padding to another sentence's length would give a matcher of a step a word steps too many.
-    one = matcher.encode_images(features.select(slice(image, image + 1)))
+@torch.no_grad()
+def explain_encoded(matcher: Matcher, image: Batch, sentence: str) -> Explanation:
+    """Explain one pair whose image the matcher has encoded already; the matcher is in evaluation mode."""
+    return _explain_one(matcher, image, sentence)
+
+
+def _explain_one(matcher: Matcher, one: Batch, sentence: str) -> Explanation:
     found: Saliency = matcher.attend(one, matcher.encode_sentences([sentence]), torch.zeros(1, 2, dtype=torch.long))
     words = tokenise(sentence)
     kept = found.sentence.shape[2]

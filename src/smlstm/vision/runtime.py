@@ -7,9 +7,11 @@ them is to be measured again on an idle machine.
 Several threads may call `run` of one runner at the same time; that is how those streams are used.
 """
 
+import importlib
 import logging
 import os
 import queue
+import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -97,8 +99,7 @@ class OpenVinoRunner(CompiledRunner):
 
     def __init__(self, backbone: Backbone, threads: int, streams: int):
         super().__init__(backbone)
-        import openvino  # noqa: PLC0415 (optional, and slow to import)
-
+        openvino = _import_openvino()
         folder = converted(backbone, f"openvino-{openvino.__version__}", self._convert)
         core = openvino.Core()
         compiled = core.compile_model(
@@ -151,6 +152,14 @@ class OpenVinoRunner(CompiledRunner):
             regions[:], context[:] = stream.regions, stream.context
         finally:
             self._idle.put(stream)
+
+
+def _import_openvino() -> Any:
+    """Import OpenVINO (slow) without what it does at its import: fork a process that reports it over the network."""
+    if "openvino" not in sys.modules:
+        # A module that is None cannot be imported; OpenVINO has a stand-in for when its reporter is not there.
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    return importlib.import_module("openvino")
 
 
 @dataclass(frozen=True, eq=False)

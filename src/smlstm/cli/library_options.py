@@ -1,0 +1,80 @@
+"""The options that all commands of a library share, and how far its indexing is."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from smlstm.cli.photo_progress import PhotoProgress
+
+if TYPE_CHECKING:
+    from smlstm.pretrained import Pair
+    from smlstm.search.indexing import Outcome
+
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        envvar="SMLSTM_MODEL",
+        help="A pair of models (folders shortlist and reranker), if not the shipped one.",
+    ),
+]
+LibraryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", envvar="SMLSTM_LIBRARY", help="Where the library lies, if not in the user's data folder."
+    ),
+]
+RuntimeOption = Annotated[str, typer.Option(help="What runs the CNN: openvino, onnxruntime, torch or auto.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+class IndexProgress:
+    """Shows how far indexing is, from the first file that needs it on, and names the files it skips."""
+
+    def __init__(self) -> None:
+        self._progress: PhotoProgress | None = None
+        self._done = self._skipped = 0
+
+    def __call__(self, outcome: "Outcome") -> None:
+        """Take the latest news."""
+        if self._progress is None:
+            if not outcome.total:
+                return
+            self._progress = PhotoProgress("indexing", outcome.total).__enter__()
+        for each in outcome.skipped[self._skipped :]:
+            self._progress.say(f"skipped {printable(each.path)}: {each.reason}")
+        self._progress.advance(outcome.done - self._done)
+        self._done, self._skipped = outcome.done, len(outcome.skipped)
+
+    def __enter__(self) -> "IndexProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.__exit__()
+
+
+def printable(path: object) -> str:
+    """A path for the eye: names of files need not be valid Unicode, and a terminal refuses those that are not."""
+    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def print_path(path: Path, end: str = "\n") -> None:
+    """Print a path for a program, byte by byte as the file is called."""
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:
+        typer.echo(str(path) + end, nl=False)
+        return
+    sys.stdout.flush()
+    raw.write(bytes(path) + end.encode())
+    raw.flush()
+
+
+def say_what_to_know(pair: "Pair", unknown: "list[str] | tuple[str, ...]") -> None:
+    """Notices on what a model does not know of a question."""
+    if unknown:
+        typer.echo(f"the model does not know: {', '.join(unknown)}", err=True)
+    if not pair.calibrated:
+        typer.echo("this model is not calibrated: its percentages only put photos in order", err=True)

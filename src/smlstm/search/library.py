@@ -1,0 +1,266 @@
+"""A library of photos: index folders, find photos by sentences.
+
+>>> from smlstm import Library
+>>> library = Library()  # doctest: +SKIP
+>>> library.index("~/Photos")  # doctest: +SKIP
+>>> for match in library.search("a dog running on the beach"):  # doctest: +SKIP
+...     print(match.probability, match.path)
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smlstm.data.lock import WriterLock
+from smlstm.errors import InputError
+from smlstm.search import care
+from smlstm.search.changes import find_changes, real_folder
+from smlstm.search.location import library_folder
+from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
+from smlstm.search.migration import is_outdated, migrate
+from smlstm.search.shortlist import EXACT_BELOW, keep_index
+from smlstm.search.snapshot import Filter, Snapshot
+from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smlstm.explain import Explanation
+    from smlstm.pretrained import Pair
+    from smlstm.search.eyes import Eyes
+    from smlstm.search.found import Found, Match
+    from smlstm.search.indexing import Outcome, Watch
+    from smlstm.search.packing import Packing
+    from smlstm.search.searching import Searcher
+
+FILE_ROWS, PHOTO_ROWS = 1 << 20, 4096
+"""Rows that a piece of each table has when it is full."""
+
+
+@dataclass(frozen=True, order=True)
+class Entry:
+    """A file of the library."""
+
+    path: Path
+    content: int
+    """A number that files with the same bytes share."""
+    reason: str | None
+    """Why it cannot be used, if so."""
+
+
+class Library:
+    """Photos of some folders, stored as a model sees them.
+
+    `folder` is where the library lies: by default `SMLSTM_LIBRARY`, else the user's data folder. `model` is a pair or
+    the folder of one, by default the shipped one; it is loaded when it is first needed. Several threads may search.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        model: "Pair | str | Path | None" = None,
+        runtime: str = "auto",
+        exact_below: int = EXACT_BELOW,
+    ) -> None:
+        self.folder = library_folder(folder)
+        self.runtime, self.exact_below = runtime, exact_below
+        self._model = model
+        self._snapshot: Snapshot | None = None
+        self._guard = threading.Lock()
+        self.files = Table(self.folder / "files.lance", FILES, FILE_ROWS)
+
+    @cached_property
+    def pair(self) -> "Pair":
+        """The model."""
+        from smlstm.pretrained import Pair, load_model  # noqa: PLC0415 - torch takes seconds
+
+        return self._model if isinstance(self._model, Pair) else load_model(self._model)
+
+    @cached_property
+    def packing(self) -> "Packing":
+        """How photos are stored for the model."""
+        from smlstm.search.packing import Packing  # noqa: PLC0415
+
+        return Packing(self.pair.reranker, self.pair.regions)
+
+    @cached_property
+    def photos(self) -> Table:
+        """The table of photos as this model sees them."""
+        schema = photo_schema(self.pair.shortlist.config.sentence_width, self.packing.width)
+        table = Table(self.folder / f"photos-{self.pair.digest[:16]}.{FORMAT}.lance", schema, PHOTO_ROWS)
+        if not table.exists and is_outdated(self.folder, self.pair.digest):
+            with self.writing():
+                migrate(self.folder, self.pair.digest, table, self.packing)
+        return table
+
+    @cached_property
+    def eyes(self) -> "Eyes":
+        """The CNN, loaded when a photo must be looked at."""
+        from smlstm.search.eyes import Eyes  # noqa: PLC0415
+
+        return Eyes(self.pair, self.runtime)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The folders of the library."""
+        return read_manifest(self.folder) or Manifest()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock that keeps a second indexer out."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = WriterLock(self.folder / "lock")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def index(
+        self,
+        *folders: str | Path,
+        exclude: Sequence[str] | None = None,
+        retry: bool = False,
+        watch: "Watch | None" = None,
+    ) -> "Outcome":
+        """Take folders in, and bring the library in step with them; without any, with all that it knows.
+
+        `exclude` are patterns of names or paths within the folders, such as "*.gif" or "private/*". `watch` is told how
+        far it is, after each file. `retry` tries files again that could not be used before.
+        """
+        from smlstm.search.indexing import Indexer  # noqa: PLC0415
+
+        wanted = [real_folder(folder) for folder in folders]
+        photos = self.photos  # which may have to be written anew
+        with self.writing():
+            manifest = self.manifest
+            before = list(manifest.folders)
+            for folder in wanted:
+                manifest.add(folder, None if exclude is None else tuple(exclude))
+                if manifest.excludes(folder):
+                    raise InputError(f"{folder} is excluded from the library: give it exclusions of its own, or none")
+            if manifest.folders != before or read_manifest(self.folder) is None:
+                write_manifest(self.folder, manifest)
+            known = set(photos.read(["content"])["content"].to_pylist())
+            plan = find_changes(wanted or manifest.outermost, manifest, self.files, known, retry)
+            indexer = Indexer(self.files, photos, self.pair, self.packing, lambda: self.eyes.extractor)
+            outcome = indexer.run(plan, known, watch)
+            if outcome.total or plan.gone:
+                for table in (self.files, photos):
+                    table.compact()
+                keep_index(photos, self.exact_below)
+        return outcome
+
+    def search(
+        self,
+        sentence: str | None = None,
+        *,
+        k: int = 10,
+        plus: Sequence[str] = (),
+        minus: Sequence[str] = (),
+        similar: str | Path | None = None,
+        minimum: float = 0.0,
+        chosen: Filter | None = None,
+        shortlist: int | None = None,
+    ) -> "Found":
+        """Find the k photos that match best.
+
+        `plus` and `minus` are further sentences, that should and should not fit, each with a weight in front if so
+        wished: "0.5:at sunset". `similar` takes the shortlist from the photos most like one, of the library or not.
+        `minimum` is the least match probability (without sentence: the least similarity).
+        """
+        from smlstm.search.query import parse_term  # noqa: PLC0415
+        from smlstm.search.searching import SHORTLIST  # noqa: PLC0415
+
+        positive = ([] if sentence is None else [sentence]) + list(plus)
+        terms = [parse_term(text) for text in positive] + [parse_term(text, -1) for text in minus]
+        if not positive and similar is None:
+            raise InputError("nothing is asked for: give a sentence, or a photo to find similar ones")
+        if k < 1:
+            raise InputError(f"k must be at least 1, not {k}")
+        searcher = self.searcher()
+        like = None if similar is None else self._embedding(searcher, Path(similar))
+        size = SHORTLIST if shortlist is None else shortlist
+        return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like)
+
+    def explain(self, matches: Iterable["Match"], sentence: str) -> "list[Explanation]":
+        """What the reranker looked at in photos that were found; the CNN has no part in it."""
+        from smlstm.explain import explain_encoded  # noqa: PLC0415
+        from smlstm.explain.photos import shown  # noqa: PLC0415
+
+        if not self.pair.reranker.attends:
+            raise InputError(
+                f"the reranker ({self.pair.reranker.kind}) has no attention: it cannot show where it looked"
+            )
+        searcher, found = self.searcher(), []
+        for match in matches:
+            row = int(searcher.snapshot.rows_of(np.array([match.content]))[0])
+            if row >= 0:  # else the photo has just gone
+                _, image = searcher.encoded([row])
+                explanation = explain_encoded(self.pair.reranker, image, sentence)
+                found.append(replace(explanation, name=match.path.name, photo=shown(match.path)))
+        return found
+
+    def searcher(self) -> "Searcher":
+        """What answers questions about the library as it is now."""
+        from smlstm.search.searching import Searcher  # noqa: PLC0415
+
+        return Searcher(self.snapshot(), self.pair, self.packing, self.exact_below)
+
+    def snapshot(self) -> Snapshot:
+        """The library as it is now; read again only if it has changed."""
+        read_manifest(self.folder)  # which refuses a library of a newer format
+        with self._guard:
+            if self._snapshot is None or self._snapshot.versions != (self.files.version, self.photos.version):
+                self._snapshot = Snapshot(self.files, self.photos)
+            return self._snapshot
+
+    def _embedding(self, searcher: "Searcher", photo: Path) -> "Tensor":
+        """A photo's unit vector: out of the library where it is known, else by the CNN."""
+        import torch  # noqa: PLC0415
+
+        if photo.is_file():
+            (row,) = searcher.snapshot.rows_of(np.array([content_of(photo)]))
+            if row >= 0:
+                stored = searcher.snapshot.read(["embedding"], [int(row)])["embedding"]
+                return torch.from_numpy(matrix(stored)[0].astype(np.float32))
+        return self.pair.embed_images(self.eyes.features([photo]))[0]
+
+    def entries(self) -> list[Entry]:
+        """All files of the library, in the order of their paths."""
+        rows = self.files.read(["path", "content", "reason"])
+        columns = (rows[name].to_pylist() for name in ("path", "content", "reason"))
+        return sorted(Entry(Path(os.fsdecode(path)), *rest) for path, *rest in zip(*columns, strict=True))
+
+    def stats(self) -> care.Stats:
+        """What the library holds."""
+        return care.stats(self.folder, self.files, self.photos)
+
+    def check(self) -> care.Health:
+        """What is wrong with the library, after reading all of it."""
+        return care.check(self.folder, self.files, self.photos)
+
+    def repair(self) -> care.Health:
+        """Drop what is damaged, which the next indexing brings back; returns what was wrong."""
+        photos = self.photos
+        with self.writing():
+            return care.repair(self.folder, self.files, photos)
+
+    def prune(self) -> tuple[int, int]:
+        """Delete photos that no file has and what other models stored; returns photos and bytes let go of."""
+        photos = self.photos
+        with self.writing():
+            return care.prune(self.folder, self.files, photos)
+
+    def forget(self, folder: str | Path) -> int:
+        """Let a folder go; returns how many files were below it."""
+        path = Path(folder).expanduser()
+        with self.writing():
+            return care.forget(self.folder, self.files, str(path.resolve() if path.exists() else path.absolute()))

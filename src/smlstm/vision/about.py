@@ -1,0 +1,49 @@
+"""What a photo's header tells of it, without a pixel decoded: its size, upright, and when it was taken."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from smlstm.vision.formats import SNIFFED_BYTES, open_format, sniff
+
+_ORIENTATION, _ON_ITS_SIDE = 0x0112, (5, 6, 7, 8)
+_EXIF_BLOCK, _DATE_ORIGINAL, _DATE_DIGITISED, _DATE_OF_FILE = 0x8769, 0x9003, 0x9004, 0x0132
+
+
+@dataclass(frozen=True)
+class About:
+    """Width and height in pixels as the photo is shown, and the camera's time; None where it is not told."""
+
+    width: int | None = None
+    height: int | None = None
+    taken: datetime | None = None
+    """By the camera's clock, which knows no time zone."""
+
+
+def about_photo(path: Path) -> About:
+    """Read a photo's header; nothing is told of a file that cannot be read, and of a camera's raw file little."""
+    # Pillow's readers let whatever a hostile file provokes escape.
+    with suppress(Exception), path.open("rb") as file:
+        kind = sniff(file.read(SNIFFED_BYTES))
+        file.seek(0)
+        if kind is None:
+            return About()
+        with open_format("TIFF" if kind == "RAW" else kind, file) as image:
+            size: tuple[int | None, int | None] = image.size if kind != "RAW" else (None, None)
+            exif: Any = image.getexif()
+            if exif.get(_ORIENTATION) in _ON_ITS_SIDE:
+                size = size[::-1]
+            return About(*size, _taken(exif))
+    return About()
+
+
+def _taken(exif: Any) -> datetime | None:
+    with suppress(Exception):
+        inner = exif.get_ifd(_EXIF_BLOCK)
+        for value in (inner.get(_DATE_ORIGINAL), inner.get(_DATE_DIGITISED), exif.get(_DATE_OF_FILE)):
+            with suppress(ValueError):
+                if value:
+                    return datetime.strptime(str(value).strip("\0 ")[:19], "%Y:%m:%d %H:%M:%S")
+    return None
