@@ -36,3 +36,13 @@ def test_dropout_is_for_training_only():
     one, other = torch.ones(2, 1, 50), torch.ones(1, 2, 50)
     assert (comparison(one, other) == 0).any()
     assert not (comparison.eval()(one, other) == 0).any()
+
+
+def test_a_sentence_loses_the_same_units_with_every_image():
+    torch.manual_seed(0)
+    comparison = Comparison(4, 5, 50, "product", dropout=0.5).train()
+    images, sentences = torch.rand(6, 1, 50) + 0.5, torch.rand(1, 4, 50) + 0.5
+    lost = comparison(images, sentences) == 0  # 6, 4, 50
+    assert (lost == lost[:1]).all()
+    assert not (lost[0, 0] == lost[0, 1]).all(), "each sentence has its own"
+    assert 0.3 < lost.double().mean() < 0.7

@@ -21,6 +21,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class Comparison(nn.Module):
@@ -38,13 +39,16 @@ class Comparison(nn.Module):
         self.form = form
         self.image = nn.Linear(image_width, similarity_width)  # U, b_u
         self.sentence = nn.Linear(sentence_width, similarity_width)  # V, b_v
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
 
     def forward(self, image: Tensor, sentence: Tensor) -> Tensor:
         """Compare projected instances, broadcasting over pairs; M, N or 1, S and M or 1, N, S -> M, N, S."""
         additive = self.form == "additive"
         similarity: Tensor = torch.sigmoid(image + sentence) if additive else torch.tanh(image * sentence)
-        return self.dropout(similarity) if self.training else similarity
+        if not self.training or not self.dropout:
+            return similarity
+        # A sentence meets all images of a batch with the same units missing: fair to them, and few numbers to draw.
+        return similarity * functional.dropout(similarity.new_ones(1, *similarity.shape[1:]), self.dropout)
 
 
 def attended(saliency: Tensor, candidates: Tensor) -> Tensor:
