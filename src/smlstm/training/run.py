@@ -22,6 +22,7 @@ from smlstm.training.distributed import Processes
 from smlstm.training.examples import Examples, read_examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
+from smlstm.training.memory import keep_freed_memory
 from smlstm.training.mining import Miner
 from smlstm.training.start import start_from_model, start_from_vectors
 from smlstm.training.stopping import Stopping
@@ -54,6 +55,7 @@ def train(
     `minutes` ends training in time with a checkpoint; so does Ctrl-C. `fresh` forgets what the folder has of
     the stages.
     """
+    keep_freed_memory()
     with Processes() as processes, Stopping(minutes) as stopping:
         watcher = watcher if watcher is not None and processes.first else Watcher()
         return _train(
