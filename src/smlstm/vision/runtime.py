@@ -1,9 +1,8 @@
 """Running a backbone: OpenVINO, ONNX Runtime or torch, whichever is there, in the order they measured fastest.
 
-On two lightly loaded Zen 3 cores OpenVINO ran EfficientNet-Lite 1.2 (Lite2, 448 px) to 1.4 (Lite0, 224 px) times as
-fast as ONNX Runtime and 3 to 3.5 times as fast as torch, best with one photo at a time on as many single-threaded
-streams as there are cores. With the cores busy elsewhere the two were level from 320 px on, so the order between
-them is to be measured again on an idle machine.
+On two Zen 3 cores OpenVINO ran EfficientNet-Lite 1.2 (Lite2, 448 px) to 1.4 (Lite0, 224 px) times as fast as ONNX
+Runtime (Lite2 at 320 px: 1.3 times) and 3 to 4.6 times as fast as torch, best with one photo at a time on as many
+single-threaded streams as there are cores.
 Several threads may call `run` of one runner at the same time; that is how those streams are used.
 """
 
