@@ -145,6 +145,13 @@ class Matcher(nn.Module, ABC):
 
         return load(Path(folder))
 
+    @staticmethod
+    def from_pretrained(folder: str | Path | None = None) -> "Matcher":
+        """Read the shipped model, or another pair of a shortlister and a reranker, as one matcher."""
+        from smlstm.pretrained import load_model  # noqa: PLC0415
+
+        return load_model(folder).matcher()
+
 
 def refuse_single_sentence(sentences: Sequence[str] | Tokens) -> None:
     """A string is a sequence of strings too: without this, "dog" would be read as three sentences."""

@@ -4,7 +4,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from smlstm import Matcher
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.evaluation.models import load_candidates
 from smlstm.pretrained import Calibration, load_model, load_pair
 from smlstm.pretrained.pair import Pair, save_pair
 from tests.search.made import make_pair
@@ -78,3 +80,17 @@ def test_a_folder_that_is_no_pair_is_refused(tmp_path):
 def test_the_environment_names_a_model(tmp_path, monkeypatch, pair):
     monkeypatch.setenv("SMLSTM_MODEL", str(make_pair(tmp_path / "model")))
     assert load_model().digest == pair.digest
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.7])
+def test_a_pair_as_one_matcher_has_its_scores(tmp_path, weight):
+    folder = make_pair(tmp_path / "model", calibration=Calibration(shortlist_weight=weight))
+    pair, matcher = load_pair(folder), Matcher.from_pretrained(folder)
+    features = type_of_features(torch.randn(3, 4, 1280, generator=torch.Generator().manual_seed(0)))
+    sentences = ["a red circle", "a blue square"]
+    with torch.inference_mode():
+        whole = matcher.score(matcher.encode_images(features), matcher.encode_sentences(sentences))
+        images = pair.reranker.encode_images(features)
+        torch.testing.assert_close(whole, pair.score(pair.embed_images(features), images, sentences))
+    (candidate,) = load_candidates([folder])
+    assert candidate.matcher.kind == ("ensemble" if weight else "sm-lstm")

@@ -10,6 +10,7 @@ from smlstm.data import FeatureSpec
 from smlstm.device import choose_device
 from smlstm.errors import InputError
 from smlstm.matcher import Matcher
+from smlstm.pretrained import is_pair, model_folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,19 +37,24 @@ class Candidate:
 
 
 def load_candidates(folders: Sequence[Path], device: str = "cpu") -> list[Candidate]:
-    """Load saved models; a folder of a training stage stands for the model in it."""
-    if not folders:
-        raise InputError("no model is given, and none is shipped yet: give the folder of a saved model")
+    """Load saved models, or the shipped one; a folder of a training stage stands for the model in it."""
     place = choose_device(device)
+    if not folders:
+        folders = [model_folder()]
     found = [_model_folder(folder) for folder in folders]
     twice = [folder for folder, count in Counter(folder.resolve() for folder in found).items() if count > 1]
     if twice:
         raise InputError(f"{twice[0]} is given twice: an ensemble needs different models")
     names = distinct_names(found)
     return [
-        Candidate(name, Matcher.load(folder).to(place), _fingerprint(folder))
+        Candidate(name, load_matcher(folder).to(place), _fingerprint(folder))
         for name, folder in zip(names, found, strict=True)
     ]
+
+
+def load_matcher(folder: Path) -> Matcher:
+    """Load a matcher, or a pair as one."""
+    return Matcher.from_pretrained(folder) if is_pair(folder) else Matcher.load(folder)
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:

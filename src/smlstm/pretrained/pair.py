@@ -24,7 +24,7 @@ from torch import Tensor
 from smlstm.batch import Batch, ImageFeatures
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
-from smlstm.model import MNLM
+from smlstm.model import MNLM, Ensemble
 from smlstm.model.mnlm import Embedded
 from smlstm.scoring.precision import choose_precision
 from smlstm.scoring.scorer import Scorer, scorer_for
@@ -109,6 +109,15 @@ class Pair:
         if self.calibration.shortlist_weight:
             scores = scores + self.calibration.shortlist_weight * (vectors @ self.embed_sentences(sentences).T)
         return scores
+
+    def matcher(self) -> Matcher:
+        """Both as one matcher with the same scores, for whoever wants all pairs or knows matchers only."""
+        weight = self.calibration.shortlist_weight
+        if not weight:
+            return self.reranker
+        both = Ensemble([self.reranker, self.shortlist])
+        both.deviations[1] = 1 / weight
+        return both.eval()
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Words that the reranker does not know, in order of appearance."""
