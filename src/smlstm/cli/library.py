@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smlstm.cli import app
-from smlstm.cli.library_options import JsonOption, LibraryOption, ModelOption, print_path, printable
+from smlstm.cli.library_options import JsonOption, LibraryOption, ModelOption, print_paths, printable
 from smlstm.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def list_files(
         ]
         typer.echo(json.dumps(rows, indent=2))
         return
+    if not skipped:
+        print_paths(each.path for each in entries)
+        return
     for each in entries:
-        if skipped:
-            typer.echo(f"{printable(each.path)}: {each.reason}")
-        else:
-            print_path(each.path)
+        typer.echo(f"{printable(each.path)}: {each.reason}")
 
 
 @library_app.command()

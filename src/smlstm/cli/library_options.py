@@ -9,6 +9,8 @@ import typer
 from smlstm.cli.photo_progress import PhotoProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from smlstm.pretrained import Pair
     from smlstm.search.indexing import Outcome
 
@@ -61,14 +63,14 @@ def printable(path: object) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def print_path(path: Path, end: str = "\n") -> None:
-    """Print a path for a program, byte by byte as the file is called."""
+def print_paths(paths: "Iterable[Path]", end: str = "\n") -> None:
+    """Print paths for a program, byte by byte as the files are called; in one go, so that `head` breaks no pipe."""
     raw = getattr(sys.stdout, "buffer", None)
     if raw is None:
-        typer.echo(str(path) + end, nl=False)
+        typer.echo("".join(str(path) + end for path in paths), nl=False)
         return
     sys.stdout.flush()
-    raw.write(bytes(path) + end.encode())
+    raw.write(b"".join(bytes(path) + end.encode() for path in paths))
     raw.flush()
 
 

@@ -14,7 +14,7 @@ from smlstm.cli.library_options import (
     LibraryOption,
     ModelOption,
     RuntimeOption,
-    print_path,
+    print_paths,
     printable,
     say_what_to_know,
 )
@@ -110,8 +110,7 @@ def search(
         content = {"library": str(opened.folder), "searched": found.searched, "unknown_words": list(found.unknown)}
         typer.echo(json.dumps({**content, "matches": [match.to_dict() for match in found]}, indent=2))
     elif paths or null:
-        for match in found:
-            print_path(match.path, "\0" if null else "\n")
+        print_paths((match.path for match in found), "\0" if null else "\n")
     else:
         _print(found, thumbnail_writer(thumbnails))
     if not len(found):
