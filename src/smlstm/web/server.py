@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 
 import uvicorn
@@ -24,7 +25,10 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take signals while the server runs."""
+        """Take signals while the server runs; Python lets only the main thread do so."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -2,6 +2,7 @@
 
 const API = "/api/v1";
 const TRIES = 4;
+export const WEAK = 0.05; // a match probability below which "nothing matches" is nearer to the truth
 
 export function address(path, query = {}) {
   const found = new URLSearchParams();

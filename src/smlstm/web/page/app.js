@@ -1,7 +1,7 @@
 // The page: a search box, a grid that grows, and the dialogs over it. What is asked for is in the address, so that
 // going back and reloading work.
 
-import { address, get, percent, post, sentence } from "./api.js";
+import { address, get, percent, post, sentence, WEAK } from "./api.js";
 import { LibraryState } from "./library.js";
 import { element, unknownNotice } from "./looking.js";
 import { setUpNaming } from "./naming.js";
@@ -98,6 +98,8 @@ function tell(answer) {
     const narrowed = question.since || question.until || question.paths || question.folders || question.minimum;
     const empty = "The library has no photos yet. Start smlstm with a folder: smlstm serve FOLDER";
     say("status", library.photos === 0 ? empty : narrowed ? "No photo fits. Fewer filters find more." : "No photo was found.");
+  } else if (question.sentence && answer.calibrated && photos[0].probability < WEAK) {
+    say("status", `No photo matches well: these come nearest of ${answer.searched}.`);
   } else if (asked) {
     say("status", `${photos.length}${answer.more ? " best" : ""} of ${answer.searched} photos, the best first.`);
   } else {

@@ -12,6 +12,13 @@ export function element(name, properties = {}, ...children) {
   return found;
 }
 
+// Gives a stage the shape of the picture on it, as large as there is room.
+export function fit(stage) {
+  const picture = stage.querySelector("img");
+  picture.addEventListener("load", () =>
+    stage.style.setProperty("--ratio", picture.naturalWidth / Math.max(picture.naturalHeight, 1)));
+}
+
 // Fills `place` with the controls of an explanation whose map is drawn on the stage's canvas; returns how to end it.
 export function showLooking(place, stage, explanation) {
   const { steps, words } = explanation, canvas = stage.querySelector("canvas");

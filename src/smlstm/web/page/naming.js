@@ -1,7 +1,7 @@
 // Naming a photo: dropped or chosen, it is sent, looked at, and not kept.
 
-import { percent, post, sentence } from "./api.js";
-import { element, showLooking, unknownNotice } from "./looking.js";
+import { percent, post, sentence, WEAK } from "./api.js";
+import { element, fit, showLooking, unknownNotice } from "./looking.js";
 
 const $ = (id) => document.getElementById(id);
 const dialog = $("naming"), stage = $("dropped"), picture = stage.querySelector("img"), status = $("naming-status");
@@ -31,6 +31,7 @@ export function setUpNaming(state) {
     if (!dialog.open) dialog.showModal();
     take(dropped);
   });
+  fit(stage);
   picture.addEventListener("error", () => picture.src && (stage.hidden = true)); // a format that only the server reads
 }
 
@@ -46,7 +47,6 @@ function take(given) {
   file = given;
   if (!given) return ($("file").value = "");
   picture.src = URL.createObjectURL(given);
-  stage.classList.add("small");
   stage.hidden = false;
   name();
 }
@@ -73,7 +73,8 @@ async function name() {
 
 function show(answer) {
   const found = answer.photos[0].sentences;
-  const notices = [`The best match is “${found[0].sentence}”.`];
+  const weak = answer.calibrated && found[0].probability < WEAK;
+  const notices = [weak ? "None of the sentences matches well." : `The best match is “${found[0].sentence}”.`];
   if (answer.unknown_words.length) notices.push(unknownNotice(answer.unknown_words));
   if (!answer.calibrated) notices.push("Percentages only put sentences in order: this model is not calibrated.");
   status.textContent = notices.join(" ");

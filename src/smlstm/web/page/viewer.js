@@ -1,7 +1,7 @@
 // A photo opened: large, with what the model looked at when there is a sentence.
 
 import { address, get, percent, post, sentence } from "./api.js";
-import { showLooking } from "./looking.js";
+import { fit, showLooking } from "./looking.js";
 
 const $ = (id) => document.getElementById(id);
 const dialog = $("viewer"), stage = dialog.querySelector(".stage"), photo = $("photo");
@@ -46,8 +46,7 @@ export class Viewer {
     const turn = this.turn;
     $("viewer-title").textContent = found.name;
     photo.alt = found.name;
-    photo.width = found.width ?? 640;
-    photo.height = found.height ?? 640;
+    if (found.width) stage.style.setProperty("--ratio", found.width / found.height); // before it has arrived
     photo.src = address(`/photos/${found.id}/picture`);
     $("facts").textContent = facts(found);
     $("download").hidden = true;
@@ -76,6 +75,7 @@ function facts(found) {
   return parts.join(" · ");
 }
 
+fit(stage);
 photo.addEventListener("error", () => {
   if (!photo.hasAttribute("src")) return;
   const id = photo.src.split("/").at(-2);
