@@ -1,8 +1,11 @@
 """A pair of models that has learned a dozen drawn pictures by heart, and servers of libraries of them."""
 
 import contextlib
+import io
 import socket
+import struct
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,12 +84,21 @@ def _learn(matcher: Matcher, features: object, captions: list[str], sharpness: f
 def upload(picture: Image.Image | bytes, name: str = "sent.png") -> tuple[str, tuple[str, bytes, str]]:
     """A picture as a client sends it."""
     if isinstance(picture, Image.Image):
-        import io  # noqa: PLC0415
-
         file = io.BytesIO()
         picture.save(file, "PNG")
         picture = file.getvalue()
     return ("photos", (name, picture, "image/png"))
+
+
+def bomb(width, height):
+    """A PNG whose header promises more pixels than anyone has memory for."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = chunk(b"IDAT", zlib.compress(bytes(1000)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + rows + chunk(b"IEND", b"")
 
 
 @contextlib.contextmanager

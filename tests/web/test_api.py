@@ -104,7 +104,9 @@ def test_photos_come_as_jpeg_of_their_own_shape(client, pictures):
     assert answer.headers["content-type"] == "image/jpeg" and "immutable" in answer.headers["cache-control"]
     shown = Image.open(io.BytesIO(answer.content))
     assert shown.size == (96, 96)
-    middle = tuple(int((a + b) / 2) for a, b in zip(pictures[0].objects[0].box[:2], pictures[0].objects[0].box[2:], strict=True))
+    middle = tuple(
+        int((a + b) / 2) for a, b in zip(pictures[0].objects[0].box[:2], pictures[0].objects[0].box[2:], strict=True)
+    )
     told, real = shown.getpixel(middle), Image.open(photo["path"]).convert("RGB").getpixel(middle)
     assert max(abs(a - b) for a, b in zip(told, real, strict=True)) < 40
     assert client.get(f"/api/v1/photos/{photo['id']}/picture").content == answer.content

@@ -48,8 +48,8 @@ class Bodies:
 
         async def watched(message: Message) -> None:
             nonlocal started
-            started = started or message["type"] == "http.response.start"
-            if not reading.refused:  # a framework may turn what stopped it into an answer of its own
+            if started or not reading.refused:  # the framework turns what stopped it into an answer of its own
+                started = True
                 await send(message)
 
         try:

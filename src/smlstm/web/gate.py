@@ -63,7 +63,7 @@ class Gate:
     def _without_token(self, scope: Scope, headers: Headers) -> Response | None:
         """What to answer who does not show the token; None if it was shown."""
         path = scope["path"]
-        if path == HEALTH or path == "/assets/style.css":
+        if path in (HEALTH, "/assets/style.css"):
             return None
         cookie = self._cookie_name(headers)
         scheme, _, shown = headers.get("authorization", "").partition(" ")
