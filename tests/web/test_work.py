@@ -134,14 +134,14 @@ def test_what_arrives_too_slowly_is_given_up_and_too_much_at_once_is_refused():
         async def send(message):
             messages.append(message)
 
-        await bodies(scope("/api/v1/search", b""), receive, send)
+        await bodies(scope("/api/v1/search", None), receive, send)
         return messages[0]["status"]
 
     async def never():
         await asyncio.Event().wait()
 
     async def run():
-        bodies = Bodies(inner, Settings(body_seconds=0.05, bodies=2))
+        bodies = Bodies(inner, Settings(body_seconds=0.05, json_bytes=100, arriving_bytes=250))
         assert await asyncio.gather(*(ask(bodies, never) for _ in range(3))) == [408, 408, 503]
         assert await ask(bodies, never) == 408  # the places are free again
 
@@ -149,7 +149,8 @@ def test_what_arrives_too_slowly_is_given_up_and_too_much_at_once_is_refused():
 
 
 def scope(path, body):
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    headers += [] if body is None else [(b"content-length", b"%d" % len(body))]
     return {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "raw_path": path.encode(),
             "root_path": "", "scheme": "http", "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80)}  # fmt: skip

@@ -1,4 +1,4 @@
-"""How much may arrive: the bytes of a request, the time it takes, and how many arrive at once."""
+"""How much may arrive: the bytes of a request, the time it takes, and the bytes of all that arrive at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Bodies:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings = app, settings
-        self._arriving = 0
+        self._arriving = 0  # bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -35,15 +35,17 @@ class Bodies:
             await self.app(scope, receive, send)
             return
         most = self.settings.upload_bytes if scope["path"].startswith(UPLOADS) else self.settings.json_bytes
-        if _said(Headers(scope=scope)) > most:
+        size = _said(Headers(scope=scope))
+        if size is not None and size > most:
             await _too_large(most)(scope, receive, send)
             return
-        if self._arriving >= self.settings.bodies:
+        size = most if size is None else size
+        if self._arriving and self._arriving + size > self.settings.arriving_bytes:
             later = {"Retry-After": str(RETRY_SECONDS)}
             await problem(503, "too many requests arrive at once: try again", headers=later)(scope, receive, send)
             return
-        self._arriving += 1
-        reading = _Reading(receive, most, self.settings.body_seconds, self._arrived)
+        self._arriving += size
+        reading = _Reading(receive, most, self.settings.body_seconds, lambda: self._arrived(size))
         started = False
 
         async def watched(message: Message) -> None:
@@ -62,8 +64,8 @@ class Bodies:
             answer = _too_large(most) if reading.refused == 413 else problem(408, "the request took too long to arrive")
             await answer(scope, receive, send)
 
-    def _arrived(self) -> None:
-        self._arriving -= 1
+    def _arrived(self, size: int) -> None:
+        self._arriving -= size
 
 
 class _Reading:
@@ -99,9 +101,10 @@ class _Reading:
             self._arrived()
 
 
-def _said(headers: Headers) -> int:
-    length = headers.get("content-length", "0")
-    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
+def _said(headers: Headers) -> int | None:
+    """The size that a request says to have; None if it does not say."""
+    length = headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
 
 
 def _too_large(most: int) -> Response:

@@ -1,6 +1,7 @@
 """The photos that are served: all of the library, or those below some folders, and nothing else by any way."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from smlstm.search.browsing import photos_in
 from smlstm.search.dates import first_moment, moment_after
 from smlstm.search.manifest import Folder
 from smlstm.search.searching import Searcher
+from smlstm.search.snapshot import Mask, Snapshot
 from smlstm.search.tables import file_id
 from smlstm.web import answers
 from smlstm.web.answers import content_of_id, photo_id
@@ -92,16 +94,27 @@ class Served:
         """A photo that is served."""
         return self._matches([content])[0][0]
 
+    def paths(self, content: int) -> list[Path]:
+        """The files of a photo that is served."""
+        snapshot = self.library.snapshot()
+        files = snapshot.files(self.everything)
+        (row,) = self._rows(snapshot, files, [content])
+        return [Path(snapshot.path(file)) for file in snapshot.files_of([row], files)[row]]
+
     def _matches(self, contents: Sequence[int]) -> tuple[list["Match"], Searcher, list[int]]:
         searcher = self.library.searcher()
         snapshot = searcher.snapshot
         files = snapshot.files(self.everything)
+        rows = self._rows(snapshot, files, contents)
+        return photos_in(snapshot, rows, files), searcher, rows
+
+    def _rows(self, snapshot: Snapshot, files: Mask, contents: Sequence[int]) -> list[int]:
         served = snapshot.photos(files)
         rows = [int(row) for row in snapshot.rows_of(np.array(contents, np.int64))]
         for row, content in zip(rows, contents, strict=True):
             if row < 0 or not served[row]:
                 raise NotFound(f"there is no photo {photo_id(content)} in the library")
-        return photos_in(snapshot, rows, files), searcher, rows
+        return rows
 
     def encoded(self, names: Sequence[str]) -> tuple[list["Match"], "Tensor", "Batch"]:
         """Photos as both matchers encode them."""

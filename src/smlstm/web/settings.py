@@ -24,8 +24,8 @@ class Settings:
     """The most that any other request may weigh."""
     body_seconds: float = 60.0
     """How long a request may take to arrive."""
-    bodies: int = 16
-    """Requests with a body that may be arriving at once."""
+    arriving_bytes: int = 256 * MEGABYTE
+    """The most that all requests that are arriving may weigh together."""
     megapixels: float = 64.0
     """The most that an uploaded photo may have."""
     workers: int = field(default_factory=lambda: max(1, min(4, os.cpu_count() or 1)))
