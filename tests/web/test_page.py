@@ -72,7 +72,7 @@ def test_search_open_step_through(address, open_page, pictures):
     search(page, caption(pictures[0]))
     best = tiles(page).first
     expect(best).to_contain_text("-".join(pictures[0].objects[0].words))
-    expect(best).to_have_accessible_name(re.compile(r"\.png, \d+ % match$"))
+    expect(best).to_have_accessible_name(re.compile(r"\.png, >?\d+ % match$"))
     assert best.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 96
     best.click()
     viewer = page.get_by_role("dialog")

@@ -114,7 +114,7 @@ class Snapshot:
         return [os.fsdecode(path) for path in self._paths.to_pylist()]
 
     def _by_path(self, chosen: Filter) -> Mask:
-        mask = self._below(chosen.folders).copy()
+        mask: Mask = self._below(chosen.folders).copy()
         if chosen.paths:
             patterns = [_pattern(path) for path in chosen.paths]
             mask &= self._where(lambda path: any(pattern.search(path) for pattern in patterns))
@@ -132,7 +132,8 @@ class Snapshot:
         return mask
 
     def _where(self, fits: Callable[[str], bool]) -> Mask:
-        return np.fromiter(map(fits, self.paths), bool, len(self.paths))
+        mask: Mask = np.fromiter(map(fits, self.paths), bool, len(self.paths))
+        return mask
 
     def files_of(self, rows: Iterable[int], files: Mask) -> dict[int, list[int]]:
         """For some photos, the files among those chosen, in the order of their paths."""

@@ -43,7 +43,8 @@ async function ask(url, options) {
 export function percent(share) {
   if (share == null) return "";
   if (share > 0 && share < 0.001) return "<0.1 %";
-  return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  if (share > 0.995 && share < 1) return ">99 %"; // no model is as sure as a plain 100 would say
+  return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
 
 export function sentence(text) {
