@@ -73,9 +73,10 @@ def test_filters_by_folder_path_and_date(client, library, pictures):
     assert len(ask(client, sentence="a circle", paths=["*/holiday/*"], limit=100)["photos"]) == 5
     assert client.get("/api/v1/photos", params={"path": "holiday"}).json()["total"] == 5
     assert ask(client, sentence="a circle", until="1999")["photos"] == []
-    (folder,) = client.get("/api/v1/library").json()["folders"]
-    assert folder["photos"] == COUNT
-    assert len(ask(client, sentence="a circle", folders=[folder["id"]], limit=100)["photos"]) == COUNT
+    outer, inner = client.get("/api/v1/library").json()["folders"]
+    assert outer["files"] == COUNT and inner["files"] == 5 and inner["path"] == f"{outer['path']}/holiday"
+    assert len(ask(client, sentence="a circle", folders=[outer["id"]], limit=100)["photos"]) == COUNT
+    assert len(ask(client, sentence="a circle", folders=[inner["id"]], limit=100)["photos"]) == 5
     refused = client.post("/api/v1/search", json={"sentence": "a circle", "folders": ["0" * 16]})
     assert refused.status_code == 422 and "is no folder of the library" in refused.json()["error"]["message"]
 
@@ -141,6 +142,14 @@ def test_photos_of_the_library_are_named(client, pictures):
     assert found[0]["sentences"][0]["explanation"]["sentence"] == sentences[0]
 
 
+def test_not_everything_is_explained_at_once(client, pictures):
+    sentences = [caption(scene) for scene in pictures]
+    photos = [ask(client, sentence=text)["photos"][0]["id"] for text in sentences[:2]] * 4
+    asked = {"photos": photos, "sentences": sentences, "k": 30, "explain": True}
+    answer = client.post("/api/v1/annotate", json=asked)
+    assert answer.status_code == 422 and "at most 128 pairs" in answer.json()["error"]["message"]
+
+
 def test_photos_that_are_sent_are_named_and_scored(client, pictures):
     sentences = [caption(scene) for scene in pictures[:8]]
     files = [upload(pictures[0].picture, "first.png"), upload(pictures[1].picture)]
@@ -196,7 +205,8 @@ def test_only_the_folders_that_were_named_are_served(library, photos, pictures):
     with TestClient(create_app(library, settings), base_url=ADDRESS) as client:
         assert client.get("/api/v1/photos").json()["total"] == 5
         assert ask(client, sentence="a circle", limit=100)["searched"] == 5
-        assert client.get("/api/v1/library").json()["skipped"] == 0
+        state = client.get("/api/v1/library").json()
+        assert state["skipped"] == 0 and [folder["files"] for folder in state["folders"]] == [5]
         outside = {entry.path: entry.content for entry in library.entries()}[photos / name_of(pictures[0])]
         name = f"{outside & (1 << 64) - 1:016x}"
         for path in ("", "/thumbnail", "/picture", "/explanation.png?sentence=a+circle"):

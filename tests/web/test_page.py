@@ -133,6 +133,11 @@ def test_filters(address, open_page):
     expect(page.locator("#status")).to_have_text("No photo fits. Fewer filters find more.")
     page.get_by_role("button", name="Clear").click()
     expect(tiles(page)).to_have_count(24)
+    page.get_by_label("Folder").select_option(index=2)
+    page.get_by_role("button", name="Apply").click()
+    expect(tiles(page)).to_have_count(5)
+    page.reload()  # what is asked for is in the address
+    expect(tiles(page)).to_have_count(5)
 
 
 DROP = """([data, name]) => {

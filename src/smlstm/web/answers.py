@@ -173,11 +173,11 @@ class NameAnswer(BaseModel):
 
 
 class Folder(BaseModel):
-    """A folder of the library."""
+    """A folder of the library, or one within it."""
 
     id: str
     path: str
-    photos: int
+    files: int = Field(description="Files below it that can be found.")
 
 
 class Indexing(BaseModel):

@@ -1,5 +1,7 @@
 """The photos that are served: all of the library, or those below some folders, and nothing else by any way."""
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +30,16 @@ if TYPE_CHECKING:
     from smlstm.search.found import Match
 
 
+_MOST_FOLDERS = 500
+
+
 class Served:
     """What of a library may be seen: by id, never by path."""
 
     def __init__(self, library: "Library", folders: tuple[str, ...]) -> None:
         self.library = library
         self.everything = Filter(folders=folders)
+        self._folders: tuple[object, tuple[str, ...], list[tuple[answers.Folder, str]]] = (None, (), [])
         self._counted: tuple[object, int] = (None, 0)
         self._skipped: tuple[object, list[answers.SkippedFile]] = (None, [])
 
@@ -51,13 +57,26 @@ class Served:
         return Filter(folders, where.paths, since, until)
 
     def folders(self) -> list[tuple[answers.Folder, str]]:
-        """The folders that are served, with the photos below each."""
-        paths = self.everything.folders or tuple(self.library.manifest.outermost)
+        """The folders that are served and those within them, with the files below each; the outer ones first."""
         snapshot = self.library.snapshot()
-        counts = [int(snapshot.photos(snapshot.files(Filter(folders=(path,)))).sum()) for path in paths]
+        outer = self.everything.folders or tuple(self.library.manifest.outermost)
+        if self._folders[0] is not snapshot or self._folders[1] != outer:
+            self._folders = (snapshot, outer, self._count_folders(snapshot, outer))
+        return self._folders[2]
+
+    def _count_folders(self, snapshot: Snapshot, outer: tuple[str, ...]) -> list[tuple[answers.Folder, str]]:
+        places = np.flatnonzero(snapshot.files(self.everything)).tolist()
+        direct = Counter(_parent(snapshot.paths[place]) for place in places)
+        counts = Counter(dict.fromkeys(outer, 0))
+        for folder, files in direct.items():
+            counts[folder] += files
+            while folder not in outer and (above := _parent(folder)) != folder:
+                folder = above  # noqa: PLW2901 - upwards
+                counts[folder] += files
+        chosen = sorted(counts, key=lambda path: (path not in outer, path.count(os.sep), path))[:_MOST_FOLDERS]
         return [
-            (answers.Folder(id=photo_id(file_id(path)), path=printable(path), photos=count), path)
-            for path, count in zip(paths, counts, strict=True)
+            (answers.Folder(id=photo_id(file_id(path)), path=printable(path), files=counts[path]), path)
+            for path in chosen
         ]
 
     def photo_count(self) -> int:
@@ -121,3 +140,7 @@ class Served:
         matches, searcher, rows = self._matches([content_of_id(name) for name in names])
         vectors, images = searcher.encoded(rows)
         return matches, vectors, images
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(os.sep)[0] or os.sep

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from smlstm.web.settings import Settings
 
 PICTURES_AT_ONCE, PICTURES_WAITING = 2, 256
+MOST_EXPLAINED = 128
 
 
 class Service:
@@ -159,6 +160,8 @@ class Service:
         """The sentences that match encoded photos best."""
         if explain:
             self.must_attend()
+            if k * len(names) > MOST_EXPLAINED:
+                raise InputError(f"at most {MOST_EXPLAINED} pairs can be explained at once, not {k * len(names)}")
         choice = list(dict.fromkeys(sentences)) if sentences else self.phrases
         self.pair.reranker.tokens(choice)
         scores = self.pair.score(vectors, images, choice).tolist()

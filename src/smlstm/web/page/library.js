@@ -6,6 +6,7 @@ import { element } from "./looking.js";
 const $ = (id) => document.getElementById(id);
 const dialog = $("library");
 const OFTEN = 700;
+const SHOWN = 30;
 
 export class LibraryState {
   constructor(changed) {
@@ -29,18 +30,19 @@ export class LibraryState {
 
   show(state) {
     const { indexing } = state, bar = $("progress-bar");
-    $("progress").hidden = !indexing.running;
+    $("progress").hidden = !indexing.running && !indexing.failed;
+    bar.hidden = !indexing.running;
     if (indexing.total) [bar.max, bar.value] = [indexing.total, indexing.done];
     else bar.removeAttribute("value");
-    $("progress-text").textContent = indexing.total
+    $("progress-text").textContent = !indexing.running ? `Indexing ended: ${indexing.failed}` : indexing.total
       ? `Taking in photos: ${indexing.done} of ${indexing.total}` : "Looking for new photos…";
     const select = $("filters").elements.folder, chosen = select.value;
     select.replaceChildren(new Option("all", ""),
-      ...state.folders.map((folder) => new Option(`${folder.path} (${folder.photos})`, folder.id)));
+      ...state.folders.map((folder) => new Option(`${folder.path} (${folder.files})`, folder.id)));
     select.value = [...select.options].some((option) => option.value === chosen) ? chosen : "";
     const rows = [
       ["Photos", `${state.photos} in ${state.files} files`],
-      ...state.folders.map((folder) => ["Folder", `${folder.path}: ${folder.photos} photos`]),
+      ...state.folders.slice(0, SHOWN).map((folder) => ["Folder", `${folder.path}: ${folder.files} files`]),
       ["Stored in", state.library],
       ["Model", `${state.model.kind}, knows ${state.model.words} words`],
       ["smlstm", state.version],
