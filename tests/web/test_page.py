@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from smlstm.search import Library
+from smlstm.web.answers import Indexing
 from smlstm.web.app import create_app
 from smlstm.web.settings import Settings
 from tests.web.made import COUNT, bomb, caption, save, serving, upload
@@ -239,6 +240,21 @@ def test_an_empty_library_fills_while_one_looks_on(open_page, pair, pictures, tm
         expect(tiles(page)).to_have_count(3)
         expect(page.locator("#progress")).to_be_hidden()
         page.close()  # before the server goes
+
+
+def test_how_far_indexing_is_and_why_it_ended(open_page, pair, tmp_path):
+    app = create_app(Library(tmp_path / "library", model=pair, runtime="torch"))
+    now = Indexing(running=True, done=1, total=3)
+    app.state.service.indexing.state = lambda: now
+    with serving(app) as address:
+        page = open_page(address)
+        expect(page.locator("#progress")).to_contain_text("Taking in photos: 1 of 3")
+        expect(page.get_by_role("progressbar")).to_have_js_property("value", 1)
+        expect(page.locator("#status")).to_contain_text("The first photos are being taken in")
+        now = Indexing(running=False, done=2, total=3, failed="the disk is full")
+        expect(page.locator("#progress")).to_contain_text("Indexing ended: the disk is full")
+        expect(page.locator("#status")).to_contain_text("The library has no photos yet")
+        page.close()
 
 
 def test_a_server_with_a_token_asks_for_it(open_page, library):

@@ -13,7 +13,7 @@ const results = $("results"), more = $("more"), filters = $("filters");
 let question = {}, photos = [], asking = null, hasMore = false, attending = true;
 
 const viewer = new Viewer({ neighbour, similar: (photo) => go({ q: "", similar: photo.id }) });
-const library = new LibraryState((state) => !question.sentence && !question.similar && !viewer.shown && start(state));
+const library = new LibraryState(() => isUndisturbed() && start());
 setUpNaming(library.first);
 
 function read() {
@@ -96,7 +96,8 @@ function tell(answer) {
   const asked = question.sentence || question.similar;
   if (!photos.length) {
     const narrowed = question.since || question.until || question.paths || question.folders || question.minimum;
-    const empty = "The library has no photos yet. Start smlstm with a folder: smlstm serve FOLDER";
+    const empty = library.running ? "The first photos are being taken in; they appear here in a moment."
+      : "The library has no photos yet. Start smlstm with a folder: smlstm serve FOLDER";
     say("status", library.photos === 0 ? empty : narrowed ? "No photo fits. Fewer filters find more." : "No photo was found.");
   } else if (question.sentence && answer.calibrated && photos[0].probability < WEAK) {
     say("status", `No photo matches well: these come nearest of ${answer.searched}.`);
@@ -177,6 +178,12 @@ new IntersectionObserver((seen) => seen.some((each) => each.isIntersecting) && h
 addEventListener("popstate", start);
 library.first.then((state) => { viewer.attends = attending = state.model.attends; }, (error) => say("notice", sentence(error.message)));
 start();
+
+// New photos may take the place of those shown only where nobody is looking closer.
+function isUndisturbed() {
+  if (question.sentence || question.similar) return false;
+  return photos.length < PAGE || (scrollY < 300 && !document.querySelector("dialog[open]"));
+}
 
 function keepSimilar() {
   return question.similar ? { similar: question.similar } : {};

@@ -10,7 +10,7 @@ const SHOWN = 30;
 
 export class LibraryState {
   constructor(changed) {
-    Object.assign(this, { changed, photos: null, timer: null });
+    Object.assign(this, { changed, photos: null, running: false, timer: null });
     this.first = this.look();
     dialog.querySelector(".close").addEventListener("click", () => dialog.close());
     $("open-library").addEventListener("click", () => this.open());
@@ -20,10 +20,11 @@ export class LibraryState {
   async look() {
     clearTimeout(this.timer);
     const state = await get("/library");
-    const before = this.photos;
+    const before = this.photos, ended = this.running && !state.indexing.running;
     this.photos = state.photos;
+    this.running = state.indexing.running;
     this.show(state);
-    if (before !== null && before !== state.photos) this.changed(state);
+    if (before !== null && (before !== state.photos || (ended && !state.photos))) this.changed();
     if (state.indexing.running) this.timer = setTimeout(() => this.look().catch(() => {}), OFTEN);
     return state;
   }
