@@ -16,7 +16,7 @@ from tests.web.made import COUNT, bomb, caption, save, serving, upload
 
 CHROMIUM = os.environ.get("SMLSTM_CHROMIUM") or shutil.which("chromium")
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
+             "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]  # fmt: skip
 MILLISECONDS = 30_000
 
 
