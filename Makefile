@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY ?= PASSIVE
 export KMP_BLOCKTIME ?= 0
 
-.PHONY: setup demo gallery test check format bench docs clean
+.PHONY: setup browser demo gallery test check format bench docs clean
 
 setup: $(VENV)/.ready
 
@@ -17,6 +17,12 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet "$(TORCH)"
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	touch $@
+
+# The page is tested in a real browser: Debian's Chromium, or the one that SMLSTM_CHROMIUM names.
+browser:
+	@test -n "$$SMLSTM_CHROMIUM" || command -v chromium > /dev/null || { \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium > /dev/null; \
+	} || { echo "cannot install chromium here: install it, or name one with SMLSTM_CHROMIUM" >&2; exit 1; }
 
 demo: setup
 	$(BIN)/python examples/scenes.py demo
@@ -35,7 +41,7 @@ gallery: setup
 	$(BIN)/smlstm evaluate $(GALLERY)/run/smlstm --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features \
 		--attention > docs/results/scene-attention.txt
 
-test: setup
+test: setup browser
 	$(BIN)/python -m pytest
 
 check: setup
@@ -54,6 +60,7 @@ bench: setup
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/search_million.py
+	$(BIN)/python benchmarks/web.py
 
 docs: setup
 	$(BIN)/pdoc --docformat google --output-directory docs/api smlstm

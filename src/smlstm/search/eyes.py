@@ -5,7 +5,9 @@ from functools import cached_property
 from math import isqrt
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
 
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
@@ -39,3 +41,16 @@ class Eyes:
             regions.append(torch.from_numpy(batch.regions))
             context.append(torch.from_numpy(batch.context))
         return ImageFeatures(torch.cat(regions), torch.cat(context))
+
+    def features_of(self, pictures: Sequence[Image.Image]) -> ImageFeatures:
+        """Features of pictures that are decoded already, as those of their files would be stored."""
+        if not pictures:
+            raise InputError("there is no photo to look at")
+        extractor = self.extractor
+        found = [extractor.runner.run(extractor.backbone.preprocess(picture)[None]) for picture in pictures]
+        regions, context = (
+            torch.from_numpy(np.concatenate(parts).astype(np.float16)) for parts in zip(*found, strict=True)
+        )
+        if not (regions.isfinite().all() and context.isfinite().all()):
+            raise InputError(f"{extractor.backbone.name} gives features beyond float16: the picture cannot be used")
+        return ImageFeatures(regions, context)

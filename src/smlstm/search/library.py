@@ -123,6 +123,12 @@ class Library:
         finally:
             lock.release()
 
+    def beside(self) -> "Library":
+        """The same library and model with tables of its own: for a thread that writes while others search."""
+        other = Library(self.folder, model=self.pair, runtime=self.runtime, exact_below=self.exact_below)
+        other.__dict__["eyes"] = self.eyes  # one CNN for both
+        return other
+
     def index(
         self,
         *folders: str | Path,
@@ -165,7 +171,7 @@ class Library:
         k: int = 10,
         plus: Sequence[str] = (),
         minus: Sequence[str] = (),
-        similar: str | Path | None = None,
+        similar: str | Path | int | None = None,
         minimum: float = 0.0,
         chosen: Filter | None = None,
         shortlist: int | None = None,
@@ -173,7 +179,8 @@ class Library:
         """Find the k photos that match best.
 
         `plus` and `minus` are further sentences, that should and should not fit, each with a weight in front if so
-        wished: "0.5:at sunset". `similar` takes the shortlist from the photos most like one, of the library or not.
+        wished: "0.5:at sunset". `similar` takes the shortlist from the photos most like one: a file, of the library or
+        not, or the content of a match.
         `minimum` is the least match probability (without sentence: the least similarity).
         """
         from smlstm.search.query import parse_term  # noqa: PLC0415
@@ -186,7 +193,7 @@ class Library:
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
         searcher = self.searcher()
-        like = None if similar is None else self._embedding(searcher, Path(similar))
+        like = None if similar is None else self._embedding(searcher, similar)
         size = SHORTLIST if shortlist is None else shortlist
         return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like)
 
@@ -222,15 +229,18 @@ class Library:
                 self._snapshot = Snapshot(self.files, self.photos)
             return self._snapshot
 
-    def _embedding(self, searcher: "Searcher", photo: Path) -> "Tensor":
+    def _embedding(self, searcher: "Searcher", photo: str | Path | int) -> "Tensor":
         """A photo's unit vector: out of the library where it is known, else by the CNN."""
         import torch  # noqa: PLC0415
 
-        if photo.is_file():
-            (row,) = searcher.snapshot.rows_of(np.array([content_of(photo)]))
+        content = photo if isinstance(photo, int) else content_of(Path(photo)) if Path(photo).is_file() else None
+        if content is not None:
+            (row,) = searcher.snapshot.rows_of(np.array([content]))
             if row >= 0:
                 stored = searcher.snapshot.read(["embedding"], [int(row)])["embedding"]
                 return torch.from_numpy(matrix(stored)[0].astype(np.float32))
+        if isinstance(photo, int):
+            raise InputError("the photo to find similar ones of is no longer in the library")
         return self.pair.embed_images(self.eyes.features([photo]))[0]
 
     def entries(self) -> list[Entry]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from smlstm.batch import Batch
 from smlstm.pretrained import Pair
+from smlstm.search.browsing import photos_in
 from smlstm.search.found import Found, Match
 from smlstm.search.packing import Packing
 from smlstm.search.query import Term, direction, log_probability
@@ -80,15 +80,8 @@ class Searcher:
         return torch.from_numpy(vectors.astype(np.float32)), self.packing.unpack(regions)
 
     def _matches(self, best: Sequence[_Candidate], files: Mask) -> tuple[Match, ...]:
-        if not best:
-            return ()
-        rows = [each.row for each in best]
-        facts = self.snapshot.read(["width", "height", "taken"], rows).to_pylist()
-        named = self.snapshot.files_of(rows, files)
-        found = []
-        for each, about in zip(best, facts, strict=True):
-            path, *copies = (Path(self.snapshot.path(file)) for file in named[each.row])
-            content = int(self.snapshot.contents[each.row])
-            match = Match(path, each.probability, each.similarity, each.scores, copies=tuple(copies), content=content)
-            found.append(replace(match, **about))
-        return tuple(found)
+        photos = photos_in(self.snapshot, [each.row for each in best], files)
+        return tuple(
+            replace(photo, probability=each.probability, similarity=each.similarity, scores=each.scores)
+            for photo, each in zip(photos, best, strict=True)
+        )

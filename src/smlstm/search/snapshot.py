@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import translate
@@ -19,6 +19,7 @@ from smlstm.search.tables import Table, matrix
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
+_MASKS = 32
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Snapshot:
         self._modified = table["modified"].to_numpy()
         self.dataset = photos.pinned()
         self._schema = photos.schema
+        self._masks: dict[tuple[str, ...], Mask] = {}
         rows = self.read(["content", "taken"])
         self.contents: Rows = rows["content"].to_numpy()
         self._taken = rows["taken"].to_numpy().astype("datetime64[s]")
@@ -112,14 +114,26 @@ class Snapshot:
         return [os.fsdecode(path) for path in self._paths.to_pylist()]
 
     def _by_path(self, chosen: Filter) -> Mask:
-        folders = [Folder(path) for path in chosen.folders]
-        patterns = [_pattern(path) for path in chosen.paths]
-        fits = (
-            (not folders or any(folder.holds(path) for folder in folders))
-            and (not patterns or any(pattern.search(path) for pattern in patterns))
-            for path in self.paths
-        )
-        return np.fromiter(fits, bool, len(self.paths))
+        mask: Mask = self._below(chosen.folders).copy()
+        if chosen.paths:
+            patterns = [_pattern(path) for path in chosen.paths]
+            mask &= self._where(lambda path: any(pattern.search(path) for pattern in patterns))
+        return mask
+
+    def _below(self, folders: tuple[str, ...]) -> Mask:
+        """Which files lie in folders; kept, since a server asks for the same ones with every question."""
+        mask = self._masks.get(folders)
+        if mask is None:
+            holders = [Folder(path) for path in folders]
+            mask = self._where(lambda path: not holders or any(folder.holds(path) for folder in holders))
+            if len(self._masks) >= _MASKS:
+                self._masks.clear()
+            self._masks[folders] = mask
+        return mask
+
+    def _where(self, fits: Callable[[str], bool]) -> Mask:
+        mask: Mask = np.fromiter(map(fits, self.paths), bool, len(self.paths))
+        return mask
 
     def files_of(self, rows: Iterable[int], files: Mask) -> dict[int, list[int]]:
         """For some photos, the files among those chosen, in the order of their paths."""

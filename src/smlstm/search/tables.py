@@ -23,7 +23,7 @@ import lance
 import pyarrow as pa
 
 from smlstm.errors import InputError
-from smlstm.vision.sources import source_of
+from smlstm.vision.sources import content_hash, source_of
 
 FILES = pa.schema(
     [
@@ -63,6 +63,11 @@ def file_id(path: str) -> int:
 def content_of(path: Path) -> int:
     """A number for a file's bytes: their hash."""
     return content_in(source_of(path))
+
+
+def content_of_bytes(data: bytes) -> int:
+    """The number that `content_of` has for a file with these bytes."""
+    return content_in(f"-{content_hash(data)}")
 
 
 def content_in(source: str) -> int:

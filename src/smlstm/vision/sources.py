@@ -32,6 +32,11 @@ def is_source(path: Path, source: str) -> bool:
         return True
 
 
+def content_hash(data: bytes) -> str:
+    """Hash bytes as those of a file are."""
+    return _hash(data)
+
+
 def _content_of(path: Path) -> str:
     digest = hashlib.blake2b(digest_size=_HASH_BYTES)
     with path.open("rb") as file:

@@ -1,0 +1,235 @@
+"""What is answered."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, Field
+
+from smlstm.web.text import printable
+
+if TYPE_CHECKING:
+    from smlstm.explain import Explanation
+    from smlstm.search.found import Match
+
+
+def photo_id(content: int) -> str:
+    """What a photo is called in the API: the hash of its bytes."""
+    return f"{content & (1 << 64) - 1:016x}"
+
+
+def content_of_id(name: str) -> int:
+    """The number by which the library knows a photo."""
+    value = int(name, 16)
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+class Photo(BaseModel):
+    """A photo of the library."""
+
+    id: str
+    name: str
+    path: str
+    width: int | None
+    height: int | None
+    taken: str | None = Field(description="By the camera's clock.")
+    copies: list[str] = Field(description="Other files with the same content.")
+    probability: float | None = Field(None, description="That it matches what was asked for.")
+    similarity: float | None = Field(None, description="The cosine by which it came onto the shortlist.")
+    scores: list[float] = Field([], description="The raw score of each sentence.")
+
+    @classmethod
+    def of(cls, match: "Match", *, found: bool = True) -> "Photo":
+        """A photo out of the library, found or just looked up."""
+        return cls(
+            id=photo_id(match.content),
+            name=printable(match.path.name),
+            path=printable(match.path),
+            width=match.width,
+            height=match.height,
+            taken=match.taken.isoformat() if match.taken else None,
+            copies=[printable(path) for path in match.copies],
+            probability=match.probability,
+            similarity=match.similarity if found else None,
+            scores=list(match.scores),
+        )
+
+
+class PhotoList(BaseModel):
+    """Some photos, and whether there are more."""
+
+    photos: list[Photo]
+    total: int
+    more: bool
+
+
+class SearchAnswer(BaseModel):
+    """Photos, the best first."""
+
+    photos: list[Photo]
+    searched: int = Field(description="How many photos the question was put to.")
+    more: bool = Field(description="Whether a larger offset finds further ones.")
+    unknown_words: list[str] = Field(description="Words of the question that the model does not know.")
+    calibrated: bool = Field(description="Whether probabilities were fitted; else they only put photos in order.")
+
+
+class SearchAnswers(BaseModel):
+    """An answer for each question, in their order."""
+
+    answers: list[SearchAnswer]
+
+
+class Score(BaseModel):
+    """How well a photo and a sentence match."""
+
+    photo: str
+    sentence: str
+    probability: float
+    score: float
+
+
+class ScoreAnswer(BaseModel):
+    """A score for each pair, photo by photo."""
+
+    scores: list[Score]
+    unknown_words: list[str]
+    calibrated: bool
+
+
+class Step(BaseModel):
+    """Where the model looked at one step."""
+
+    score: float = Field(description="As it stands after this step.")
+    told: str = Field(description="The step in words.")
+    place: str
+    words: list[float] = Field(description="Attention of each word; sums to 1.")
+    regions: list[list[float]] = Field(description="Attention over the photo, rows of a square grid; sums to 1.")
+
+
+class Explained(BaseModel):
+    """What the model looked at in a photo and a sentence."""
+
+    photo: str
+    sentence: str
+    words: list[str]
+    unknown_words: list[str]
+    dropped_words: int = Field(description="Words beyond the model's limit, cut from the end.")
+    probability: float | None = None
+    score: float
+    steps: list[Step]
+
+    @classmethod
+    def of(cls, seen: "Explanation", photo: str, probability: float | None = None) -> "Explained":
+        """An explanation as JSON carries it."""
+        content = seen.to_dict()
+        steps = [
+            Step(
+                score=step["score"],
+                told=seen.describe(number),
+                place=step["place"],
+                words=[word["saliency"] for word in step["words"]],
+                regions=step["regions"],
+            )
+            for number, step in enumerate(content["steps"])
+        ]
+        return cls(
+            photo=photo,
+            sentence=seen.sentence,
+            words=list(seen.words),
+            unknown_words=content["unknown_words"],
+            dropped_words=content["dropped_words"],
+            probability=probability,
+            score=content["score"],
+            steps=steps,
+        )
+
+
+class ExplainAnswer(BaseModel):
+    """An explanation for each pair, photo by photo."""
+
+    explanations: list[Explained]
+
+
+class Sentence(BaseModel):
+    """A sentence, and how well it matches."""
+
+    sentence: str
+    probability: float
+    score: float
+    explanation: Explained | None = None
+
+
+class Named(BaseModel):
+    """A photo with its sentences, the best first."""
+
+    photo: str
+    sentences: list[Sentence]
+
+
+class NameAnswer(BaseModel):
+    """Sentences for each photo."""
+
+    photos: list[Named]
+    unknown_words: list[str]
+    calibrated: bool
+
+
+class Folder(BaseModel):
+    """A folder of the library, or one within it."""
+
+    id: str
+    path: str
+    files: int = Field(description="Files below it that can be found.")
+
+
+class Indexing(BaseModel):
+    """How far taking photos in is."""
+
+    running: bool = False
+    done: int = 0
+    total: int = 0
+    new: int = 0
+    skipped: int = 0
+    notes: list[str] = []
+    failed: str | None = Field(None, description="Why it stopped, if it did.")
+
+
+class Model(BaseModel):
+    """What the model can do."""
+
+    kind: str
+    attends: bool = Field(description="Whether it can show where it looked.")
+    calibrated: bool
+    words: int = Field(description="How many words it knows.")
+
+
+class LibraryState(BaseModel):
+    """The library as it is now."""
+
+    library: str
+    photos: int
+    files: int
+    skipped: int = Field(description="Files that cannot be used.")
+    folders: list[Folder]
+    indexing: Indexing
+    model: Model
+    version: str
+
+
+class SkippedFile(BaseModel):
+    """A file that cannot be used, and why."""
+
+    path: str
+    reason: str
+
+
+class SkippedFiles(BaseModel):
+    """Some files that cannot be used, in the order of their paths."""
+
+    files: list[SkippedFile]
+    total: int
+
+
+class Health(BaseModel):
+    """Whether the server is well."""
+
+    status: str
+    version: str

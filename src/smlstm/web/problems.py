@@ -1,0 +1,87 @@
+"""What goes wrong, as JSON: the sentence that the command line would print, never a traceback.
+
+{"error": {"code": "input", "message": "...", "exit_code": 3}}
+"""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from smlstm.data.lock import Locked
+from smlstm.errors import InputError, SmlstmError
+from smlstm.web.text import printable
+from smlstm.web.work import RETRY_SECONDS, Busy
+
+_CODES = {401: "token", 403: "refused", 404: "not_found", 405: "method", 413: "too_large", 503: "busy"}
+
+
+class Problem(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(description="input, not_found, busy, locked, token, refused, too_large, method or failed")
+    message: str = Field(description="A sentence that says what was wrong and what to do.")
+    exit_code: int = Field(description="What the command line would end with.")
+
+
+class ProblemAnswer(BaseModel):
+    """The answer to a request that failed."""
+
+    error: Problem
+
+
+class NotFound(SmlstmError):
+    """There is no such photo, or there is none any more."""
+
+    exit_code = 3
+
+
+def problem(
+    status: int, message: str, *, code: str | None = None, exit_code: int = 1, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """The answer to a request that failed."""
+    name = code or _CODES.get(status, "failed" if status >= 500 else "input")
+    content = Problem(code=name, message=printable(message), exit_code=exit_code)
+    return JSONResponse({"error": content.model_dump()}, status, headers)
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Make an application answer every failure in this form."""
+
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        if isinstance(error, Busy):
+            return problem(503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
+        if isinstance(error, NotFound):
+            return problem(404, str(error), exit_code=error.exit_code)
+        if isinstance(error, Locked):
+            return problem(409, str(error), code="locked", exit_code=error.exit_code)
+        assert isinstance(error, SmlstmError)
+        if isinstance(error, InputError):
+            return problem(422, str(error), exit_code=error.exit_code)
+        logging.getLogger(__name__).error("%s", error)
+        return problem(500, str(error), exit_code=error.exit_code)
+
+    async def not_valid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return problem(422, "; ".join(map(_sentence, error.errors()[:5])), exit_code=3)
+
+    async def by_http(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        exit_code = 3 if error.status_code < 500 else 1
+        return problem(
+            error.status_code, str(error.detail), exit_code=exit_code, headers=dict(error.headers or {}) or None
+        )
+
+    app.add_exception_handler(SmlstmError, failed)
+    app.add_exception_handler(RequestValidationError, not_valid)
+    app.add_exception_handler(HTTPException, by_http)
+
+
+def _sentence(found: Any) -> str:
+    """One mistake in a request, without the value: it may be large, or no valid text."""
+    place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path"))
+    return f"{place[:100] or 'the request'}: {found['msg']}"

@@ -1,0 +1,51 @@
+import pytest
+from fastapi.testclient import TestClient
+
+from smlstm.search import Library
+from smlstm.web.app import create_app
+from smlstm.web.settings import Settings
+from tests.web.made import ADDRESS, learned_pair, save, scenes
+
+
+@pytest.fixture(scope="session")
+def pictures():
+    return scenes()
+
+
+@pytest.fixture(scope="session")
+def pair(pictures):
+    return learned_pair(pictures)
+
+
+@pytest.fixture(scope="session")
+def photos(pictures, tmp_path_factory):
+    """A folder of pictures in two folders, with a file that is none."""
+    folder = tmp_path_factory.mktemp("photos")
+    save(pictures[:-5], folder)
+    save(pictures[-5:], folder / "holiday")
+    (folder / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no picture")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def library(pair, photos, tmp_path_factory):
+    """A library that no test writes to."""
+    found = Library(tmp_path_factory.mktemp("library"), model=pair, runtime="torch")
+    found.index(photos)
+    return found
+
+
+@pytest.fixture(scope="session")
+def client(library):
+    with TestClient(create_app(library, Settings()), base_url=ADDRESS) as found:
+        yield found
+
+
+@pytest.fixture
+def client_of(library):
+    """A client of a server with other settings."""
+
+    def make(**settings):
+        return TestClient(create_app(library, Settings(**settings)), base_url=ADDRESS, raise_server_exceptions=False)
+
+    return make

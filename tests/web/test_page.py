@@ -1,0 +1,296 @@
+"""The page in a real browser: Debian's Chromium, or the one that `SMLSTM_CHROMIUM` names."""
+
+import os
+import re
+import shutil
+from base64 import b64encode
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from smlstm.search import Library
+from smlstm.web.answers import Indexing
+from smlstm.web.app import create_app
+from smlstm.web.settings import Settings
+from tests.web.made import COUNT, bomb, caption, save, serving, upload
+
+CHROMIUM = os.environ.get("SMLSTM_CHROMIUM") or shutil.which("chromium")
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]  # fmt: skip
+MILLISECONDS = 30_000
+
+
+@pytest.fixture(scope="module")
+def browser():
+    assert CHROMIUM, "there is no chromium: `make setup` installs Debian's, SMLSTM_CHROMIUM names another"
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def address(library):
+    with serving(create_app(library, Settings())) as found:
+        yield found
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a page that must write nothing to the console, save what a test expects."""
+    contexts, told, expected = [], [], []
+
+    def make(address, **options):
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(MILLISECONDS)
+        page.on("console", lambda message: told.append(message.text))
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.goto(address)
+        page.expected = expected
+        return page
+
+    expect.set_options(timeout=MILLISECONDS)
+    yield make
+    for context in contexts:
+        context.close()
+    assert [text for text in told if not any(each in text for each in expected)] == []
+
+
+def search(page: Page, sentence: str) -> None:
+    page.get_by_label("Describe the photo").fill(sentence)
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.locator("#status")).to_contain_text(f"of {COUNT}")
+
+
+def tiles(page: Page):
+    return page.locator("#results button")
+
+
+def test_search_open_step_through(address, open_page, pictures):
+    page = open_page(address)
+    expect(page.locator("#status")).to_have_text(f"{COUNT} photos, the newest first. Describe one to find it.")
+    search(page, caption(pictures[0]))
+    best = tiles(page).first
+    expect(best).to_contain_text("-".join(pictures[0].objects[0].words))
+    expect(best).to_have_accessible_name(re.compile(r"\.png, >?\d+ % match$"))
+    assert best.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 96
+    best.click()
+    viewer = page.get_by_role("dialog")
+    expect(viewer.locator(".told")).to_contain_text("Step 1: looks ")
+    words = viewer.locator(".words button")
+    assert [word.inner_text().split()[0] for word in words.all()] == caption(pictures[0]).split()
+    drawn = "canvas => canvas.toDataURL()"
+    first = viewer.locator("#map").evaluate(drawn)
+    slider = viewer.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(viewer.locator(".told")).to_contain_text("Step 2: looks ")
+    second = viewer.locator("#map").evaluate(drawn)
+    assert first != second
+    words.nth(1).hover()
+    expect(viewer.locator(".steps label")).to_have_text(f"Looking at “{caption(pictures[0]).split()[1]}”")
+    slider.hover()
+    expect(viewer.locator(".steps label")).to_have_text("Step 2 of 3")
+    viewer.get_by_label("Show the map").uncheck()
+    assert viewer.locator("#map").evaluate("c => c.getContext('2d').getImageData(90, 90, 1, 1).data[3]") == 0
+    viewer.get_by_role("button", name="Play").click()
+    expect(viewer.locator(".told")).to_contain_text("Step 3: looks ")
+    with page.expect_download() as download:
+        viewer.get_by_role("link", name="Download the picture").click()
+    assert download.value.suggested_filename == "explanation.png" and download.value.path().read_bytes()[1:4] == b"PNG"
+    name = viewer.get_by_role("heading").inner_text()
+    viewer.get_by_role("button", name="Next photo").click()
+    expect(viewer.get_by_role("heading")).not_to_have_text(name)
+    viewer.get_by_role("button", name="Similar photos").click()
+    expect(page.locator("#similar")).to_contain_text("Photos like")
+    page.go_back()
+    expect(page.get_by_label("Describe the photo")).to_have_value(caption(pictures[0]))
+    expect(tiles(page).first).to_contain_text("-".join(pictures[0].objects[0].words))
+
+
+def test_endless_scroll(address, open_page):
+    page = open_page(address, viewport={"width": 400, "height": 500})
+    expect(tiles(page)).to_have_count(24)
+    page.locator("#more").scroll_into_view_if_needed()
+    expect(tiles(page)).to_have_count(COUNT)
+    expect(page.locator("#more")).to_be_hidden()
+
+
+def test_words_that_the_model_does_not_know(address, open_page):
+    page = open_page(address)
+    search(page, "a purple zebra")
+    expect(page.locator("#notice")).to_have_text("The model does not know: zebra.")
+
+
+def test_filters(address, open_page):
+    page = open_page(address)
+    page.get_by_role("button", name="Filters").click()
+    page.get_by_label("Path contains").fill("holiday")
+    page.get_by_role("button", name="Apply").click()
+    expect(tiles(page)).to_have_count(5)
+    page.get_by_label("until").fill("1999-12-31")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator("#status")).to_have_text("No photo fits. Fewer filters find more.")
+    page.get_by_role("button", name="Clear").click()
+    expect(tiles(page)).to_have_count(24)
+    page.get_by_label("Folder").select_option(index=2)
+    page.get_by_role("button", name="Apply").click()
+    expect(tiles(page)).to_have_count(5)
+    page.reload()  # what is asked for is in the address
+    expect(tiles(page)).to_have_count(5)
+
+
+DROP = """([data, name]) => {
+  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)), moved = new DataTransfer();
+  moved.items.add(new File([bytes], name));
+  document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: moved, bubbles: true, cancelable: true }));
+}"""
+
+
+def drop(page, data, name):
+    page.evaluate(DROP, [b64encode(data).decode(), name])
+
+
+def test_a_dropped_photo_is_named_and_explained(address, open_page, pictures):
+    page = open_page(address)
+    drop(page, upload(pictures[0].picture)[1][1], "dropped.png")
+    dialog = page.get_by_role("dialog")
+    names = dialog.locator("#names button")
+    expect(names.first).to_be_visible()
+    dialog.get_by_label("Your own sentences").fill("\n".join([caption(scene) for scene in pictures[:4]] + ["a zebra"]))
+    dialog.get_by_role("button", name="Name it").click()
+    expect(names).to_have_count(5)
+    expect(names.first).to_contain_text(caption(pictures[0]))
+    expect(dialog.locator("#naming-status")).to_have_text(
+        f"The best match is “{caption(pictures[0])}”. The model does not know: zebra."
+    )
+    names.first.click()
+    expect(dialog.locator(".told")).to_contain_text("Step 1: looks ")
+    assert dialog.locator("canvas").first.evaluate("c => c.getContext('2d').getImageData(90, 90, 1, 1).data[3]") > 0
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+
+
+def test_broken_uploads_are_told(address, open_page):
+    page = open_page(address)
+    page.expected.append("422")  # which the browser writes of every such answer
+    drop(page, b"hello", "broken.jpg")
+    status = page.locator("#naming-status")
+    expect(status).to_contain_text("Cannot read photo broken.jpg: its content is not in a format")
+    drop(page, bomb(60_000, 60_000), "bomb.png")
+    expect(status).to_have_text("Cannot read photo bomb.png: 60000 x 60000 pixels are over the limit of 64 megapixels.")
+
+
+def test_with_the_keyboard_alone(address, open_page, pictures):
+    page = open_page(address)
+    expect(page.get_by_label("Describe the photo")).to_be_focused()
+    page.keyboard.type(caption(pictures[1]))
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_contain_text("the best first")
+    for _ in range(30):  # past the buttons, to the first photo
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('#results li') !== null"):
+            break
+    name = tiles(page).first
+    expect(name).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(tiles(page).nth(1)).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    viewer = page.get_by_role("dialog")
+    expect(viewer.locator(".told")).to_contain_text("Step 1")
+    first = viewer.get_by_role("heading").inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(viewer.get_by_role("heading")).not_to_have_text(first)
+    page.keyboard.press("ArrowLeft")
+    expect(viewer.get_by_role("heading")).to_have_text(first)
+    expect(viewer.locator(".told")).to_contain_text("Step 1")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.type === 'range'"):
+            break
+    page.keyboard.press("End")
+    expect(viewer.locator(".told")).to_contain_text("Step 3")
+    page.keyboard.press("Escape")
+    expect(viewer).to_be_hidden()
+    expect(tiles(page).first).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Describe the photo")).to_be_focused()
+
+
+def test_the_library_tells_what_it_holds_and_skipped(address, open_page, photos):
+    page = open_page(address)
+    page.get_by_role("button", name="Library").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"{COUNT} in {COUNT} files")
+    expect(dialog.locator("#skipped li")).to_contain_text(f"{photos / 'broken.jpg'}: the JPEG data is damaged")
+
+
+def test_an_empty_library_fills_while_one_looks_on(open_page, pair, pictures, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    app = create_app(Library(tmp_path / "library", model=pair, runtime="torch"), Settings(folders=(str(folder),)))
+    with serving(app) as address:
+        page = open_page(address)
+        expect(page.locator("#status")).to_contain_text("The library has no photos yet. Start smlstm with a folder")
+        save(pictures[:3], folder)
+        page.get_by_role("button", name="Library").click()
+        page.get_by_role("button", name="Look for new photos").click()
+        expect(tiles(page)).to_have_count(3)
+        expect(page.locator("#progress")).to_be_hidden()
+        page.close()  # before the server goes
+
+
+def test_how_far_indexing_is_and_why_it_ended(open_page, pair, tmp_path):
+    app = create_app(Library(tmp_path / "library", model=pair, runtime="torch"))
+    now = Indexing(running=True, done=1, total=3)
+    app.state.service.indexing.state = lambda: now
+    with serving(app) as address:
+        page = open_page(address)
+        expect(page.locator("#progress")).to_contain_text("Taking in photos: 1 of 3")
+        expect(page.get_by_role("progressbar")).to_have_js_property("value", 1)
+        expect(page.locator("#status")).to_contain_text("The first photos are being taken in")
+        now = Indexing(running=False, done=2, total=3, failed="the disk is full")
+        expect(page.locator("#progress")).to_contain_text("Indexing ended: the disk is full")
+        expect(page.locator("#status")).to_contain_text("The library has no photos yet")
+        page.close()
+
+
+def test_a_server_with_a_token_asks_for_it(open_page, library):
+    with serving(create_app(library, Settings(token="hush"))) as address:
+        page = open_page(f"{address}/?token=hush")
+        expect(tiles(page).first).to_be_visible()
+        assert page.url == f"{address}/"
+        other = open_page(address)
+        other.expected.append("401")
+        other.get_by_label(re.compile("The token")).fill("hush")
+        other.get_by_role("button", name="Open").click()
+        expect(tiles(other).first).to_be_visible()
+        page.close()
+        other.close()  # before the server goes
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1400])
+def test_nothing_sticks_out_at_any_width(address, open_page, pictures, width):
+    page = open_page(address, viewport={"width": width, "height": 700})
+    search(page, caption(pictures[0]))
+    sticks_out = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert not page.evaluate(sticks_out)
+    tiles(page).first.click()
+    expect(page.locator("#viewer .told")).to_contain_text("Step 1")
+    assert not page.locator("#viewer").evaluate("box => box.scrollWidth > box.clientWidth")
+
+
+def test_every_control_has_a_name_and_pictures_have_texts(address, open_page, pictures):
+    page = open_page(address)
+    search(page, caption(pictures[0]))
+    tiles(page).first.click()
+    expect(page.locator("#viewer .told")).to_contain_text("Step 1")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, textarea, a, progress")].filter((each) =>
+          !each.ariaLabel && !each.textContent.trim() && !each.labels?.length).map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.evaluate("[...document.images].every((image) => image.hasAttribute('alt'))")
+    assert page.evaluate("document.documentElement.lang") == "en"

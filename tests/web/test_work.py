@@ -1,0 +1,171 @@
+import asyncio
+import threading
+
+import pytest
+
+from smlstm.search.found import Found, Match
+from smlstm.web.app import create_app
+from smlstm.web.bodies import Bodies
+from smlstm.web.results import Ranking
+from smlstm.web.settings import Settings
+from smlstm.web.work import Busy, Queue
+
+
+class Held:
+    """Work that goes on until it is let go."""
+
+    def __init__(self):
+        self.free, self.order = threading.Event(), []
+
+    def __call__(self, name):
+        self.free.wait(60)
+        self.order.append(name)
+        return name
+
+
+async def started(queue, tasks):
+    """Let tasks run until they wait for something else."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return tasks
+
+
+def test_clients_take_turns():
+    async def run():
+        queue, work = Queue(1, 20, 10), Held()
+        asked = ["greedy"] * 5 + ["modest"]
+        tasks = [asyncio.create_task(queue.run(name, work, f"{name} {n}")) for n, name in enumerate(asked)]
+        await started(queue, tasks)
+        assert (queue.running, queue.waiting) == (1, 5)
+        work.free.set()
+        await asyncio.gather(*tasks)
+        assert work.order[:4] == ["greedy 0", "greedy 1", "modest 5", "greedy 2"]
+        assert (queue.running, queue.waiting) == (0, 0)
+        queue.close()
+
+    asyncio.run(run())
+
+
+def test_beyond_the_places_to_wait_a_question_is_refused_at_once():
+    async def run():
+        queue, work = Queue(1, 3, 2), Held()
+        tasks = [asyncio.create_task(queue.run("a", work, n)) for n in range(4)]
+        tasks += [asyncio.create_task(queue.run("b", work, n)) for n in range(2)]
+        await started(queue, tasks)
+        assert isinstance(tasks[3].exception(), Busy)  # one client's places
+        assert isinstance(tasks[5].exception(), Busy)  # everyone's
+        assert queue.refused == 2 and queue.waiting == 3
+        work.free.set()
+        assert await asyncio.gather(*(task for task in tasks if not task.done())) == [0, 1, 2, 0]
+        queue.close()
+
+    asyncio.run(run())
+
+
+def test_who_goes_away_while_waiting_leaves_no_gap():
+    async def run():
+        queue, work = Queue(1, 5, 5), Held()
+        tasks = [asyncio.create_task(queue.run("a", work, n)) for n in range(4)]
+        await started(queue, tasks)
+        tasks[1].cancel()
+        tasks[3].cancel()
+        await started(queue, tasks)
+        assert queue.waiting == 1
+        work.free.set()
+        assert await tasks[2] == 2
+        assert (queue.running, queue.waiting) == (0, 0)
+        queue.close()
+
+    asyncio.run(run())
+
+
+def test_what_work_raises_is_raised_and_frees_the_thread():
+    async def run():
+        queue = Queue(1, 1, 1)
+        with pytest.raises(ZeroDivisionError):
+            await queue.run("a", lambda: 1 / 0)
+        assert await queue.run("a", lambda: 5) == 5
+        queue.close()
+
+    asyncio.run(run())
+
+
+def test_an_overload_is_answered_with_503_and_when_to_come_back(library):
+    """Asked without a client in between, so that requests are truly there at once."""
+    app = create_app(library, Settings(workers=1, waiting=2, waiting_each=2))
+    work = Held()
+    search = app.state.service.search
+    app.state.service.search = lambda question: work("waits") and search(question)
+    body = b'{"sentence": "a circle"}'
+
+    async def one():
+        messages = []
+
+        async def receive():
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message):
+            messages.append(message)
+
+        await app(scope("/api/v1/search", body), receive, send)
+        return messages[0]["status"], dict(messages[0]["headers"])
+
+    async def run():
+        tasks = [asyncio.create_task(one()) for _ in range(6)]
+        while sum(task.done() for task in tasks) < 3:
+            await asyncio.sleep(0.001)
+        answered = [task.result() for task in tasks if task.done()]
+        assert [status for status, _ in answered] == [503] * 3
+        assert all(headers[b"retry-after"] == b"1" for _, headers in answered)
+        work.free.set()
+        assert sorted(status for status, _ in await asyncio.gather(*tasks)) == [200] * 3 + [503] * 3
+
+    asyncio.run(run())
+
+
+def test_what_arrives_too_slowly_is_given_up_and_too_much_at_once_is_refused():
+    async def inner(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+
+    async def ask(bodies, receive):
+        messages = []
+
+        async def send(message):
+            messages.append(message)
+
+        await bodies(scope("/api/v1/search", None), receive, send)
+        return messages[0]["status"]
+
+    async def never():
+        await asyncio.Event().wait()
+
+    async def run():
+        bodies = Bodies(inner, Settings(body_seconds=0.05, json_bytes=100, arriving_bytes=250))
+        assert await asyncio.gather(*(ask(bodies, never) for _ in range(3))) == [408, 408, 503]
+        assert await ask(bodies, never) == 408  # the places are free again
+
+    asyncio.run(run())
+
+
+def scope(path, body):
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    headers += [] if body is None else [(b"content-length", b"%d" % len(body))]
+    return {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "raw_path": path.encode(),
+            "root_path": "", "scheme": "http", "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 80)}  # fmt: skip
+
+
+def test_a_ranking_grows_behind_what_was_shown(monkeypatch):
+    monkeypatch.setattr("smlstm.web.results.SHORTLISTS", (2, 4))
+    orders, asked = {2: (1, 2), 4: (3, 2, 4, 1)}, []
+
+    def ask(shortlist):
+        asked.append(shortlist)
+        return Found(tuple(Match(None, 0.5, 0.5, content=each) for each in orders[shortlist]), searched=9)
+
+    ranking = Ranking(ask)
+    first, more, _ = ranking.part(0, 3)
+    assert [match.content for match in first] == [1, 2] and more and asked == [2]
+    rest, more, _ = ranking.part(2, 3)
+    assert [match.content for match in rest] == [3, 4] and not more and asked == [2, 4]
