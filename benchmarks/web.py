@@ -30,16 +30,11 @@ from pathlib import Path
 
 import httpx
 import psutil
-import torch
 
+from search import choose_model
 from smlstm.data.scenes import compose
-from smlstm.errors import InputError
-from smlstm.model import MNLM, SMLSTM, compact
-from smlstm.pretrained import load_model
-from smlstm.pretrained.pair import save_pair
 from smlstm.search import Library
 from smlstm.search.naming import shipped_phrases
-from smlstm.text import Vocabulary
 
 CLIENTS = (1, 8, 32)
 BURST = 200
@@ -56,7 +51,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model = choose_model(options.model, folder)
+        _, model = choose_model(options.model, folder)
         photos = options.photos or draw(folder / "photos", options.count)
         library = Library(folder / "library", model=model)
         library.index(photos)
@@ -64,22 +59,6 @@ def main() -> None:
         in_process(library, options.requests)
         with served(folder / "library", model) as (address, process):
             asyncio.run(measure(address, process, options.requests, options.memory_requests))
-
-
-def choose_model(model: Path | None, folder: Path) -> Path | None:
-    try:
-        load_model(model)
-    except InputError:
-        if model is not None:
-            raise
-        torch.manual_seed(0)
-        words, sizes = Vocabulary.build(shipped_phrases()), compact(regions=100)
-        told = {"backbone": "efficientnet-lite2", "regions": 100}
-        shortlist = MNLM(sizes.baseline.model_copy(update=told), words)
-        save_pair(folder / "model", shortlist, SMLSTM(sizes.model.model_copy(update=told), words), None)
-        print("no model is given or shipped: a random pair of the compact size stands in")
-        return folder / "model"
-    return model
 
 
 def draw(folder: Path, count: int) -> Path:

@@ -161,13 +161,18 @@ def _image(picture: Image.Image, told: str) -> str:
 
 
 def _page(title: str, lead: str, body: str) -> str:
+    return whole_page(title, _STYLE, f'<p class="lead">{html.escape(lead)}</p>{body}')
+
+
+def whole_page(title: str, style: str, body: str) -> str:
+    """A page that needs and may load nothing but itself."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
         "style-src 'unsafe-inline'\">"
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>"
-        f'<body><main><h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>{body}</main></body></html>\n'
+        f"<title>{html.escape(title)}</title><style>{style}</style></head>"
+        f"<body><main><h1>{html.escape(title)}</h1>{body}</main></body></html>\n"
     )
 
 

@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from smlstm.explain.page import whole_page
 from smlstm.reproduce.figures import Figure
 from smlstm.reproduce.tables import Table
 
@@ -18,14 +19,7 @@ def as_page(title: str, sections: "Sequence[Section]") -> str:
         f'<li><a href="#part{number}">{html.escape(section.title)}</a></li>' for number, section in enumerate(sections)
     )
     body = "".join(_section(number, section) for number, section in enumerate(sections))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
-        "style-src 'unsafe-inline'\">"
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1>{html.escape(title)}</h1><nav><ul>{contents}</ul></nav>{body}</main></body></html>\n"
-    )
+    return whole_page(title, _STYLE, f"<nav><ul>{contents}</ul></nav>{body}")
 
 
 def _section(number: int, section: "Section") -> str:
