@@ -18,7 +18,7 @@ from torch.nn import functional
 from smlstm.data.scenes import Scene, compose
 from smlstm.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM, MNLMConfig, SMLSTMConfig
-from smlstm.pretrained.pair import Calibration, Pair
+from smlstm.pretrained import Calibration, Pair
 from smlstm.search.eyes import Eyes
 from smlstm.text import Vocabulary
 

@@ -24,6 +24,7 @@ from smlstm.matcher import MatcherConfig
 Positive = Annotated[int, Field(gt=0, le=1 << 16)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 FeatureScale = Literal["none", "rms"]
+Pooling = Literal["last", "max"]
 
 
 class SMLSTMConfig(MatcherConfig):
@@ -51,6 +52,9 @@ class SMLSTMConfig(MatcherConfig):
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
     word_width: Positive = Field(description="G, twice the BLSTM's hidden width")
     sentence_width: Positive = Field(description="E, width of the sentence's global context n")
+    sentence_pooling: Pooling = Field(
+        default="last", description="n is the LSTM's `last` state, as in the paper, or the `max` of all its states"
+    )
     attention_width: Positive = Field(description="units of the three-way MLP, open in the paper")
     similarity_width: Positive = Field(description="width of s_t, open in the paper")
     hidden_width: Positive = Field(description="H, width of the aggregating LSTM")
@@ -70,6 +74,9 @@ class MNLMConfig(MatcherConfig):
     feature_scale: FeatureScale = "rms"
     embedding_width: Positive = 300
     sentence_width: Positive = Field(description="E, width of the joint space and of the sentence LSTM")
+    sentence_pooling: Pooling = Field(
+        default="last", description="v is made of the LSTM's `last` state, as Kiros et al. do, or of the `max` of all"
+    )
     dropout: Share = 0.0
 
 

@@ -1,6 +1,6 @@
 """MNLM (Kiros et al. 2014), the paper's baseline and its initialiser.
 
-    x = (m W_I + b) / |m W_I + b|       v = n / |n|,  n the last state of an LSTM       s = x . v
+    x = (m W_I + b) / |m W_I + b|       v = n / |n|,  n from an LSTM       s = x . v
 
 Trained with the same ranking loss. An sm-LSTM starts from a trained one: word vectors, the sentence LSTM that
 gives n, and the projections into the joint space where the two models have them in common.
@@ -40,7 +40,7 @@ class MNLM(Matcher):
         super().__init__(config, vocabulary)
         self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
-        self.sentence_context = SentenceContext(config.embedding_width, config.sentence_width)
+        self.sentence_context = SentenceContext(config.embedding_width, config.sentence_width, config.sentence_pooling)
         self.image = nn.Linear(config.context_width, config.sentence_width)  # W_I
 
     def _encode_images(self, features: ImageFeatures) -> Embedded:
@@ -75,7 +75,8 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
         rows = torch.tensor([(UNKNOWN, UNKNOWN), *((new, old) for new, old in known if old != UNKNOWN)])
         model.embedding.weight[rows[:, 0]] = mnlm.embedding.weight[rows[:, 1]]
         taken.append("word vectors")
-    if same_vectors and model.sentence_context is not None and model.config.sentence_width == width:
+    same_pooling = model.config.sentence_pooling == mnlm.config.sentence_pooling
+    if same_vectors and model.sentence_context is not None and same_pooling and model.config.sentence_width == width:
         model.sentence_context.load_state_dict(mnlm.sentence_context.state_dict())
         taken.append("sentence LSTM")
     knows_n = model.config.variant == "ctx" and model.config.sentence_width == width

@@ -1,7 +1,8 @@
 """Sentence instance candidates and the sentence's global context (section 3.1).
 
     w_j = [forward LSTM state at word j ; backward LSTM state at word j]      j = 1..J
-    n   = state of another LSTM after the last word
+    n   = state of another LSTM after the last word (pooling `last`, the paper's), or the largest value of each unit
+          over all words (`max`), which learns faster: every word has a short way to n
 
 The paper pads sentences with zeros to J = 50. Here padding is never seen by any unit: each LSTM runs from the
 first real word to the last, the backward one over the real words in reverse, so more padding changes nothing.
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from smlstm.batch import Tokens
+from smlstm.model.config import Pooling
 from smlstm.text import PADDING
 
 
@@ -26,15 +28,18 @@ class WordEmbedding(nn.Embedding):
 
 
 class SentenceContext(nn.Module):
-    """n: the last hidden state of an LSTM that reads the sentence."""
+    """n: what an LSTM that reads the sentence says of the whole."""
 
-    def __init__(self, embedding_width: int, sentence_width: int) -> None:
+    def __init__(self, embedding_width: int, sentence_width: int, pooling: Pooling = "last") -> None:
         super().__init__()
         self.lstm = nn.LSTM(embedding_width, sentence_width, batch_first=True)
+        self.pooling = pooling
 
     def forward(self, vectors: Tensor, tokens: Tokens) -> Tensor:
         """Word vectors (N, J, embedding) to contexts (N, E)."""
         states: Tensor = self.lstm(vectors)[0]  # N, J, E; a state knows nothing of the padding behind it
+        if self.pooling == "max":
+            return states.masked_fill(~tokens.mask[:, :, None], -1.0).amax(1)  # no state is below -1
         last = (tokens.lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
         return states.gather(1, last).squeeze(1)
 

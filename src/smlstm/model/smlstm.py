@@ -81,7 +81,7 @@ class SMLSTM(Matcher):
         self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
         self.sentence_context = (
-            SentenceContext(config.embedding_width, config.sentence_width)
+            SentenceContext(config.embedding_width, config.sentence_width, config.sentence_pooling)
             if in_context or by_context or config.global_score
             else None
         )

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from smlstm.errors import InputError
-from smlstm.pretrained.pair import Calibration, Pair, is_pair, load_pair
+from smlstm.pretrained.calibration import Calibration
+from smlstm.pretrained.pair import Pair, is_pair, load_pair
 
 __all__ = ["Calibration", "Pair", "is_pair", "load_model", "load_pair", "model_folder"]
 

@@ -9,16 +9,16 @@ A pair is a folder:
 A pair's score is the reranker's plus w times the shortlist's cosine, and its match probability sig(a score + b).
 """
 
+import copy
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from torch import Tensor
 
 from smlstm.batch import Batch, ImageFeatures
@@ -26,29 +26,11 @@ from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
 from smlstm.model import MNLM, Ensemble
 from smlstm.model.mnlm import Embedded
+from smlstm.pretrained.calibration import Calibration
 from smlstm.scoring.precision import choose_precision
 from smlstm.scoring.scorer import Scorer, scorer_for
 
 SHORTLIST, RERANKER, CALIBRATION = "shortlist", "reranker", "calibration.json"
-
-
-class Calibration(BaseModel):
-    """From a score to a match probability."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    scale: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="a")
-    offset: float = Field(default=0.0, allow_inf_nan=False, description="b")
-    shortlist_weight: float = Field(default=0.0, ge=0, allow_inf_nan=False, description="w")
-
-    def log_odds(self, scores: Tensor) -> Tensor:
-        """How much likelier a match is than none, as a logarithm."""
-        return self.scale * scores.double() + self.offset
-
-    def probability(self, score: float) -> float:
-        """The share of pairs with this score that match."""
-        odds = self.scale * score + self.offset
-        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +126,21 @@ def load_pair(folder: Path) -> Pair:
     )
 
 
-def save_pair(folder: Path, shortlist: Matcher, reranker: Matcher, calibration: Calibration | None) -> None:
-    """Write a pair as `load_pair` reads it."""
-    shortlist.save(folder / SHORTLIST)
-    reranker.save(folder / RERANKER)
+def save_pair(
+    folder: Path,
+    shortlist: Matcher,
+    reranker: Matcher,
+    calibration: Calibration | None,
+    *,
+    measured: dict[str, Any] | None = None,
+    half: bool = False,
+) -> None:
+    """Write a pair as `load_pair` reads it; `measured` is for people, `half` halves the files."""
+    for matcher, part in ((shortlist, SHORTLIST), (reranker, RERANKER)):
+        (copy.deepcopy(matcher).half() if half else matcher).save(folder / part)
     if calibration is not None:
-        text = json.dumps(calibration.model_dump(mode="json"), indent=2)
-        (folder / CALIBRATION).write_text(text + "\n", encoding="utf-8")
+        content = {**calibration.model_dump(mode="json"), **({"measured": measured} if measured else {})}
+        (folder / CALIBRATION).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _read_calibration(path: Path) -> Calibration | None:

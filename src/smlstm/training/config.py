@@ -234,6 +234,14 @@ class StageConfig(_Part):
         return KINDS[self.kind].config_type.model_validate({**self.model, **known})
 
 
+class PairConfig(_Part):
+    """Two of the stages as one model: the folder `pair`, for search, for the page, for all that takes a model."""
+
+    shortlist: str = Field(default="mnlm", description="the stage whose vectors find candidates: an MNLM or a VSE++")
+    reranker: str = Field(default="smlstm", description="the stage that looks closely at them")
+    half: bool = Field(default=True, description="store weights in half precision: half the size, the same ranking")
+
+
 class RunConfig(_Part):
     """A whole run."""
 
@@ -246,6 +254,9 @@ class RunConfig(_Part):
     vocabulary: VocabularyConfig = VocabularyConfig()
     vectors: VectorsConfig | None = None
     stage: dict[str, StageConfig] = Field(min_length=1, description="trained in this order")
+    pair: PairConfig | None = Field(
+        default=None, description="once all stages are trained, calibrate two of them on dev and put them together"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -263,9 +274,27 @@ class RunConfig(_Part):
     @classmethod
     def _names_are_folders(cls, stages: dict[str, StageConfig]) -> dict[str, StageConfig]:
         for name in stages:
-            if not name.replace("-", "").replace("_", "").isalnum() or name == "model":
+            if not name.replace("-", "").replace("_", "").isalnum() or name in ("model", "pair"):
                 raise PydanticCustomError("stage", "{name} cannot name a stage: use letters and digits", {"name": name})
         return stages
+
+    @model_validator(mode="after")
+    def _pairs_what_is_there(self) -> "RunConfig":
+        for role in ("shortlist", "reranker") if self.pair is not None else ():
+            name = getattr(self.pair, role)
+            if name not in self.stage:
+                raise PydanticCustomError(
+                    "pair",
+                    'pair.{role}: there is no stage "{name}"; this run has {stages}',
+                    {"role": role, "name": name, "stages": ", ".join(self.stage)},
+                )
+        if self.pair is not None and self.stage[self.pair.shortlist].kind not in ("mnlm", "vse++"):
+            raise PydanticCustomError(
+                "pair",
+                "pair.shortlist: {name} is of kind {kind}, but a shortlist needs unit vectors: mnlm or vse++",
+                {"name": self.pair.shortlist, "kind": self.stage[self.pair.shortlist].kind},
+            )
+        return self
 
 
 def _preset(name: str) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from smlstm.batch import ImageFeatures
 from smlstm.evaluation import Metrics, metrics, ranks
@@ -38,6 +39,13 @@ class DevMetrics:
 
 def dev_metrics(matcher: Matcher, examples: Examples) -> DevMetrics:
     """Measure a matcher as it would be used: all pairs, without dropout."""
+    scores, row_of = dev_scores(matcher, examples)
+    found = ranks(scores, row_of)
+    return DevMetrics(metrics(found.annotation), metrics(found.retrieval), len(scores))
+
+
+def dev_scores(matcher: Matcher, examples: Examples) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Scores of all pairs (images, captions), and which of the images each caption describes."""
     images, row_of = np.unique(examples.image_of, return_inverse=True)
 
     def blocks() -> Iterator[ImageFeatures]:
@@ -45,5 +53,4 @@ def dev_metrics(matcher: Matcher, examples: Examples) -> DevMetrics:
             yield examples.images.read(images[start : start + _BLOCK], needs_regions(matcher))
 
     scores = score_all(matcher, Stream(len(images), blocks()), examples.captions)
-    found = ranks(scores, row_of.astype(np.int64))
-    return DevMetrics(metrics(found.annotation), metrics(found.retrieval), len(images))
+    return scores, row_of.astype(np.int64)

@@ -74,9 +74,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self.captions)
 
-    def first_images(self, count: int) -> "Examples":
-        """Only the captions of the first images."""
-        kept = np.unique(self.image_of)[:count]
+    def some_images(self, count: int) -> "Examples":
+        """Only the captions of so many images, spread evenly: each dataset that was joined has its part."""
+        images = np.unique(self.image_of)
+        kept = images[np.arange(min(count, len(images))) * len(images) // min(count, len(images))]
         places = np.flatnonzero(np.isin(self.image_of, kept))
         return Examples(self.images, tuple(self.captions[place] for place in places), self.image_of[places])
 

@@ -5,6 +5,7 @@ runs/NAME/
   machine.json       versions, processor, when it began
   curves.png         loss and dev Sum of all stages
   model/             the last stage's best model (a link)
+  pair/              two stages' models and their calibration, if the configuration wants a pair
   STAGE/
     metrics.jsonl    one line every few steps, one an epoch
     model/           the best model by dev Sum
@@ -34,6 +35,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.pair = path / "pair"
 
     def begin(self, config: RunConfig) -> None:
         """Write down what is going to happen."""

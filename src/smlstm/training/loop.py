@@ -75,7 +75,7 @@ class _Loop:
         self.stopping, self.watcher = stopping, watcher
         matcher, stage = job.matcher, job.config
         self.device = next(matcher.parameters()).device
-        self.training, self.dev = job.training, job.dev.first_images(stage.dev_images)
+        self.training, self.dev = job.training, job.dev.some_images(stage.dev_images)
         self.tokens = self.training.encode(matcher.vocabulary, matcher.config.max_words)
         self.batches = Batches(
             self.training.image_of,

@@ -24,6 +24,7 @@ from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
 from smlstm.training.memory import keep_freed_memory
 from smlstm.training.mining import Miner
+from smlstm.training.pairing import make_pair
 from smlstm.training.start import start_from_model, start_from_vectors
 from smlstm.training.stopping import Stopping
 from smlstm.training.watching import Watcher
@@ -100,13 +101,15 @@ def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, hel
             draw_curves(run.path, list(config.stage))
         processes.wait()  # the next stage may start from this one's model
         if not finished:
-            break
+            return results
+    if config.pair is not None and processes.first and all(_finished(run.stage(name)) for name in config.stage):
+        make_pair(config, config.pair, run, device, watcher)
     return results
 
 
 def identity(config: RunConfig, name: str) -> dict[str, Any]:
     """What makes a stage's steps what they are: with another of these, a checkpoint does not fit."""
-    whole = config.model_dump(mode="json", exclude={"name", "device", "stage"})
+    whole = config.model_dump(mode="json", exclude={"name", "device", "stage", "pair"})
     whole["data"] = dict(enumerate_as_text(whole["data"]))
     return {**whole, "stage": {name: config.stage[name].model_dump(mode="json", exclude={"checkpoint_seconds"})}}
 
@@ -140,6 +143,10 @@ def _find_checkpoint(config: RunConfig, name: str, place: StageFolder, fresh: bo
             "or --fresh to start this one again"
         )
     return checkpoint
+
+
+def _finished(place: StageFolder) -> bool:
+    return place.checkpoint.exists() and bool(read_checkpoint(place.checkpoint).progress.finished)
 
 
 @dataclass(frozen=True)
