@@ -26,7 +26,9 @@ def explain(
         ),
     ] = None,
     *,
-    model: Annotated[Path | None, typer.Option(help="Folder of a saved model.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A saved model or pair, if not the shipped one.")
+    ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="A second model, shown beside the first: such as one without context.")
     ] = None,
@@ -53,9 +55,9 @@ def explain(
     # Imported here, since torch takes seconds and --help should not.
     from smlstm.explain import explain_photos  # noqa: PLC0415
     from smlstm.explain.output import check_ending  # noqa: PLC0415
+    from smlstm.pretrained import model_folder  # noqa: PLC0415
 
-    if model is None:
-        raise InputError("no model comes with this version yet: give one with --model FOLDER")
+    model = model_folder(model)
     if out is not None:
         check_ending(out)
     if data is not None:
@@ -126,10 +128,10 @@ def _name(folder: Path, *all_folders: Path | None) -> str:
 
 def _load(folder: Path, sentences: Sequence[str], grid: int | None, weights: Path | None) -> "tuple[Matcher, Backbone]":
     """Read a model and its backbone, and say what a user should know of them."""
+    from smlstm.evaluation.models import load_matcher  # noqa: PLC0415
     from smlstm.explain.photos import load_photo_backbone, trained_grid  # noqa: PLC0415
-    from smlstm.matcher import Matcher  # noqa: PLC0415
 
-    matcher = Matcher.load(folder)
+    matcher = load_matcher(folder)
     _refuse_blind(matcher, folder)
     unknown = matcher.vocabulary.unknown_words(sentences)
     if unknown:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from smlstm.errors import ConfigurationError
+from smlstm.text.forms import other_form
 from smlstm.text.tokens import tokenise
 
 PADDING = 0
@@ -26,6 +27,8 @@ class EncodedText:
     ids: list[int]
     unknown: list[str]
     """Words outside the vocabulary, in order of appearance; each became `UNKNOWN`."""
+    read_as: dict[str, str]
+    """Words outside the vocabulary that were read as another form of theirs, which is in it."""
     dropped: int
     """Words beyond the limit, cut from the end."""
 
@@ -69,12 +72,17 @@ class Vocabulary:
         return _SPECIAL[row] if row < len(_SPECIAL) else self.words[row - len(_SPECIAL)]
 
     def encode(self, sentence: str, limit: int | None = None) -> EncodedText:
-        """Turn a sentence into rows; words beyond `limit` are cut and counted, unknown ones are reported."""
+        """Turn a sentence into rows; words beyond `limit` are cut and counted, unknown ones are reported.
+
+        An unknown word is read as another form of it (`kayaks` as `kayak`) where that is known.
+        """
         words = tokenise(sentence)
         kept = words[:limit]
-        ids = [self.row(word) for word in kept]
+        forms = {word: other_form(word, self._rows) for word in kept if word not in self._rows}
+        read_as = {word: form for word, form in forms.items() if form is not None}
+        ids = [self.row(read_as.get(word, word)) for word in kept]
         unknown = [word for word, row in zip(kept, ids, strict=True) if row == UNKNOWN]
-        return EncodedText(ids, unknown, len(words) - len(kept))
+        return EncodedText(ids, unknown, read_as, len(words) - len(kept))
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Distinct unknown words of some sentences, in order of appearance."""
