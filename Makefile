@@ -58,6 +58,7 @@ bench: setup
 	$(BIN)/python benchmarks/extraction.py $(PHOTOS)
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/pretrained.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/search_million.py
 	$(BIN)/python benchmarks/web.py

@@ -1,7 +1,7 @@
 """Other forms of an English word: who knows "kayak" can make something of "kayaks", "kayaking" and "kayak's".
 
-Only for words that are not known themselves. On Flickr8k dev, with known words made unknown, this wins back a quarter to
-a half of what their loss costs; neighbours by GloVe won back less, and nothing sure on top of it (docs/experiments.md).
+Only for words that are not known themselves. On Flickr8k dev, with known words made unknown, this wins back a quarter
+to a half of what their loss costs; neighbours by GloVe won back less, and nothing sure on top (docs/experiments.md).
 """
 
 from collections.abc import Container, Iterator
