@@ -11,6 +11,7 @@ The rivals are
 Every case has a process of its own, so that peak memory is its own, and all get the same photos. They take turns, round
 by round, so that a machine that is busy for a while favours none; figures are medians over the rounds, ratios
 medians of the rounds' own ratios. The goals are 5 times eager torch, and 1.5 times CLIP at the shipped setting.
+A setting that can run in 8 bits has a row for that too, and a line on how far its features are from float32's.
 """
 
 import argparse
@@ -31,15 +32,17 @@ import torch
 from PIL import Image
 
 from smlstm.data import FeatureSpec, FeatureStore
+from smlstm.vision import eight_bits, read_photo
 from smlstm.vision.backbones import load_backbone
 from smlstm.vision.backbones.efficientnet_lite import find_weights
 from smlstm.vision.extract import Extractor
-from smlstm.vision.runtime import usable_cores
+from smlstm.vision.runtime import EightBitRunner, installed_runtimes, make_runner, usable_cores
 from vit_b32 import export_vit
 
 SETTINGS, SHIPPED = "lite0:7,lite2:10", "lite2:10"
 GOAL_EAGER, GOAL_CLIP = 5.0, 1.5
 WARM_UP = 8
+COMPARED = 32
 BATCH = 8
 
 # Extracts some photos into a store, under keys that begin with the given word.
@@ -240,25 +243,46 @@ def verdict(name: str, found: float, goal: float) -> str:
 
 def compare(setting: str, given: argparse.Namespace, photos: Path, vit: Path) -> list[str]:
     """Measure one setting against both rivals; the verdicts on its goals."""
-    cases = [
-        Case(name, photos, given.photos)
-        for name in (f"ours:{setting}:{given.runtime}", f"eager:{setting}", f"clip:{vit}")
-    ]
+    names = [f"ours:{setting}:{given.runtime}", f"eager:{setting}", f"clip:{vit}"]
+    if has_eight_bits(setting) and given.runtime != EightBitRunner.name:
+        names.append(f"ours:{setting}:{EightBitRunner.name}")
+    cases = [Case(name, photos, given.photos) for name in names]
     for _ in range(given.rounds):
         for case in cases:
             case.measure()
     for case in cases:
         case.close()
-    mine, plain, rival = cases
+    mine, plain, rival, *rounded = cases
     model, grid = setting.split(":")
     title = f"{model} {int(grid) * 32} px"
     rival.show("CLIP ViT-B/32, ONNX")
     plain.show(f"{title}, eager torch")
     mine.show(f"{title}, ours", plain, rival)
+    for case in rounded:
+        case.show(f"{title}, 8 bits", plain, rival)
+        regions, context = error_of_eight_bits(setting, photos_of(photos)[: min(COMPARED, given.photos)])
+        print(
+            f"{'':4}8 bits are {case.times(mine):.2f}x float32; off by {regions:.1%} of the mean size in regions, "
+            f"{context:.1%} in the context"
+        )
     verdicts = [verdict(f"{title}: of eager torch", mine.times(plain), GOAL_EAGER)]
     if setting == given.shipped:
         verdicts.append(verdict(f"{title}: of CLIP ViT-B/32", mine.times(rival), GOAL_CLIP))
     return verdicts
+
+
+def has_eight_bits(setting: str) -> bool:
+    model, _ = setting.split(":")
+    return f"efficientnet-{model}" == eight_bits.BACKBONE and EightBitRunner.name in installed_runtimes()
+
+
+def error_of_eight_bits(setting: str, paths: list[Path]) -> list[float]:
+    """Mean difference from float32 over the mean size, of regions and of context."""
+    model, grid = setting.split(":")
+    backbone = load_backbone(f"efficientnet-{model}", grid=int(grid))
+    pixels = np.stack([backbone.preprocess(read_photo(path, at_least=backbone.input_size)) for path in paths])
+    exact, rough = (make_runner(backbone, name).run(pixels) for name in ("openvino", EightBitRunner.name))
+    return [float(abs(b - a).mean() / abs(a).mean()) for a, b in zip(exact, rough, strict=True)]
 
 
 def main() -> None:

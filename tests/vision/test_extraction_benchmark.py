@@ -34,6 +34,12 @@ def test_goals_are_met_or_missed(benchmark):
     assert benchmark.verdict("of CLIP", 1.4, 1.5) == "goal: of CLIP at least 1.5x, measured 1.40x: MISSED"
 
 
+def test_eight_bits_are_compared_with_float32_where_they_are_there(benchmark, real_photos):
+    assert benchmark.has_eight_bits("lite2:2")
+    assert not benchmark.has_eight_bits("lite0:2")
+    assert all(0 < error < 0.2 for error in benchmark.error_of_eight_bits("lite2:2", real_photos[:2]))
+
+
 @pytest.mark.slow
 def test_a_case_that_fails_shows_why(benchmark, tmp_path):
     with pytest.raises(SystemExit, match="(?s)case ours:lite9:3:auto failed with code 1.*there is no backbone"):

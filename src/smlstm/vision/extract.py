@@ -63,9 +63,10 @@ class Extractor:
             raise ConfigurationError(f"the batch size must be at least 1, not {batch_size}")
         if limit_megapixels <= 0:
             raise ConfigurationError(f"the limit must be above 0 megapixels, not {limit_megapixels:g}")
-        self.backbone = backbone
         self.workers = usable_cores() if workers is None else max(1, workers)
         self.runner: Runner = make_runner(backbone, runtime, streams=self.workers)
+        # As the runner has it: what a runtime changes in the features is said there.
+        self.backbone = self.runner.backbone
         self.batch_size = batch_size
         self.limit_megapixels = limit_megapixels
 

@@ -28,10 +28,14 @@ class FeatureNetwork(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Map uint8 B x S x S x 3 to regions B x I x F and context B x D."""
+        return self.features(self.normalised(pixels))
+
+    def normalised(self, pixels: Tensor) -> Tensor:
+        """Map uint8 B x S x S x 3 to B x 3 x S x S around 0."""
         x = pixels.permute(0, 3, 1, 2).to(torch.float32)  # B, 3, S, S
         mean = torch.tensor(self.mean).view(1, 3, 1, 1)
         deviation = torch.tensor(self.deviation).view(1, 3, 1, 1)
-        return self.features((x - mean) / deviation)
+        return (x - mean) / deviation
 
     def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map normalised B x 3 x S x S to regions B x I x F and context B x D."""
@@ -54,18 +58,21 @@ class Backbone:
     network: FeatureNetwork
     mirrored: bool = False
     """Whether photos are seen as in a mirror: a second view of each to train on."""
+    rounded: str = ""
+    """How a runtime rounds the network, where its features are not those of float32."""
 
     def __post_init__(self) -> None:
         self.network.eval().requires_grad_(False)
 
     @property
     def preprocessing(self) -> str:
-        """All that is done to a photo before the first layer; features made otherwise do not mix."""
+        """All that is done to a photo before the first layer, and how layers are rounded; others do not mix."""
         mean = ", ".join(f"{value:g}" for value in self.network.mean)
         deviation = ", ".join(f"{value:g}" for value in self.network.deviation)
         return (
             f"upright RGB 0..255, alpha on white; squashed to {self.input_size}x{self.input_size}, bicubic; "
-            f"minus ({mean}), over ({deviation}){MIRRORED if self.mirrored else ''}"
+            f"minus ({mean}), over ({deviation})"
+            f"{f'; {self.rounded}' if self.rounded else ''}{MIRRORED if self.mirrored else ''}"
         )
 
     @property
