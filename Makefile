@@ -25,7 +25,7 @@ browser:
 	} || { echo "cannot install chromium here: install it, or name one with SMLSTM_CHROMIUM" >&2; exit 1; }
 
 demo: setup
-	$(BIN)/python examples/scenes.py demo
+	$(BIN)/python examples/photos.py demo
 
 # Drawn scenes, so that the pictures may be passed on; the same seed, the same scenes.
 GALLERY ?= build/gallery

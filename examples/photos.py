@@ -16,6 +16,7 @@ from pathlib import Path
 from smlstm import Library
 from smlstm.cli.library_options import IndexProgress, say_what_to_know
 from smlstm.explain.page import gallery_page
+from smlstm.pretrained.calibration import UNLIKELY
 
 PHOTOS = {
     "skimage": [
@@ -68,6 +69,8 @@ def main() -> None:
         say_what_to_know(library.pair, found.unknown)
         for match in found:
             print(f"  {match.probability:6.1%}  {match.path.name}")
+        if (found[0].probability or 0) < UNLIKELY:
+            print("  none of them is likely to match")
         matches = list(found)[:EXPLAINED]
         for match, each in zip(matches, library.explain(matches, sentence), strict=True):
             explanations.append(replace(each, name=f"{match.path.name}, match probability {match.probability:.0%}"))

@@ -113,6 +113,8 @@ def search(
         print_paths((match.path for match in found), "\0" if null else "\n")
     else:
         _print(found, thumbnail_writer(thumbnails))
+    if len(found) and not as_json:
+        _say_if_unlikely(found)
     if not len(found):
         floor = f" with at least {min_score:g}" if min_score else ""
         typer.echo(f"no photo matches{floor}: {found.searched} were searched", err=True)
@@ -158,6 +160,14 @@ def _print(found: "Found", write_thumbnail: "object") -> None:
         typer.echo(f"{value}  {printable(match.path)}{copies}")
         if callable(write_thumbnail):
             write_thumbnail(match.path)
+
+
+def _say_if_unlikely(found: "Found") -> None:
+    from smlstm.pretrained.calibration import UNLIKELY  # noqa: PLC0415
+
+    best = found[0].probability
+    if best is not None and found.calibrated and best < UNLIKELY:
+        typer.echo(f"none of them is likely to match: the best has {best:.1%}", err=True)
 
 
 def _check_explain(explain: Path, sentence: str | None) -> None:

@@ -15,6 +15,9 @@ from rich.table import Table
 from smlstm.cli import app
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from smlstm.scoring.progress import ProgressCallback
     from smlstm.training import StageResult
     from smlstm.training.dev import DevMetrics
     from smlstm.training.watching import Watcher
@@ -69,6 +72,7 @@ def train(
 
 def make_display() -> "Watcher":
     """Progress on stderr: a bar on a terminal, a line a minute elsewhere."""
+    from smlstm.scoring import progress_bar  # noqa: PLC0415
     from smlstm.training.watching import Watcher  # noqa: PLC0415
 
     class Display(Watcher):
@@ -117,6 +121,9 @@ def make_display() -> "Watcher":
 
         def notice(self, text: str) -> None:
             (self.bar.console if self.bar else self.console).print(text, markup=False, highlight=False, soft_wrap=True)
+
+        def scoring(self, title: str) -> "AbstractContextManager[ProgressCallback | None]":
+            return progress_bar(title)
 
         def end(self, stage: str, reason: str) -> None:
             if self.bar:

@@ -18,7 +18,9 @@ def model_folder(folder: str | Path | None = None) -> Path:
     if chosen:
         return Path(chosen).expanduser()
     if not is_pair(FOLDER):
-        raise InputError("no model comes with this version of smlstm yet: give one with --model FOLDER")
+        raise InputError(
+            "this installation lacks the model that comes with smlstm: install it anew, or give one with --model FOLDER"
+        )
     return FOLDER
 
 

@@ -22,6 +22,8 @@ from torch import Tensor
 from smlstm.errors import InputError
 
 PRIOR = 0.01
+UNLIKELY = 0.05
+"""Below this probability even the best photo is said not to be likely."""
 _BINS = 20_000
 _STEPS = 100
 

@@ -11,6 +11,7 @@ from smlstm.batch import ImageFeatures
 from smlstm.evaluation import Metrics, metrics, ranks
 from smlstm.matcher import Matcher
 from smlstm.scoring import Stream, score_all
+from smlstm.scoring.progress import ProgressCallback
 from smlstm.training.examples import Examples
 from smlstm.training.step import needs_regions
 
@@ -44,7 +45,9 @@ def dev_metrics(matcher: Matcher, examples: Examples) -> DevMetrics:
     return DevMetrics(metrics(found.annotation), metrics(found.retrieval), len(scores))
 
 
-def dev_scores(matcher: Matcher, examples: Examples) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def dev_scores(
+    matcher: Matcher, examples: Examples, progress: ProgressCallback | None = None
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """Scores of all pairs (images, captions), and which of the images each caption describes."""
     images, row_of = np.unique(examples.image_of, return_inverse=True)
 
@@ -52,5 +55,5 @@ def dev_scores(matcher: Matcher, examples: Examples) -> tuple[npt.NDArray[np.flo
         for start in range(0, len(images), _BLOCK):
             yield examples.images.read(images[start : start + _BLOCK], needs_regions(matcher))
 
-    scores = score_all(matcher, Stream(len(images), blocks()), examples.captions)
+    scores = score_all(matcher, Stream(len(images), blocks()), examples.captions, progress=progress)
     return scores, row_of.astype(np.int64)

@@ -37,8 +37,12 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
         _, dev, _ = read_examples([entry])
         names.append(entry.dataset.name)
         watcher.notice(f"calibrating on dev of {names[-1]}: {len(dev):,} captions")
-        first, image_of = dev_scores(shortlist, dev)
-        matrices.append((first, dev_scores(reranker, dev)[0], image_of))
+        scored = []
+        for stage, matcher in ((wanted.shortlist, shortlist), (wanted.reranker, reranker)):
+            with watcher.scoring(f"Scoring dev of {names[-1]} with {stage}") as progress:
+                scored.append(dev_scores(matcher, dev, progress))
+        (first, image_of), (second, _) = scored
+        matrices.append((first, second, image_of))
     weight = weight_of([first for first, _, _ in matrices], [second for _, second, _ in matrices])
     together = [(second + np.float32(weight) * first, image_of) for first, second, image_of in matrices]
     calibration = fit_calibration(ScoredPairs.of(together), weight)

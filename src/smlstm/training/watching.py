@@ -1,7 +1,9 @@
 """Who watches a run: the command line's progress, TensorBoard, a test."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from smlstm.scoring.progress import ProgressCallback
 from smlstm.training.dev import DevMetrics
 
 
@@ -25,6 +27,10 @@ class Watcher:
 
     def end(self, stage: str, reason: str) -> None:
         """A stage ended, or was stopped."""
+
+    def scoring(self, title: str) -> AbstractContextManager[ProgressCallback | None]:
+        """Something is scored that takes minutes: where its progress goes."""
+        return nullcontext()
 
 
 class Watchers(Watcher):
@@ -62,3 +68,7 @@ class Watchers(Watcher):
         """Tell all."""
         for watcher in self._watchers:
             watcher.end(stage, reason)
+
+    def scoring(self, title: str) -> AbstractContextManager[ProgressCallback | None]:
+        """Tell the first: there is one place for a bar."""
+        return self._watchers[0].scoring(title) if self._watchers else nullcontext()
