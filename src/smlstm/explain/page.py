@@ -186,11 +186,12 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; margin: 0 0 .5rem } h3 { font-s
 .lead { max-width: 48rem } .note, .scale p { color: var(--pale); font-size: .875rem; margin: .25rem 0 }
 section { border-top: 1px solid var(--rule); padding: 1.25rem 0 }
 .row { display: flex; flex-wrap: wrap; gap: 1.25rem; align-items: flex-start } .wide { flex: 1 1 20rem; min-width: 0 }
+.wide > figure { flex: 1 1 14rem; max-width: 17rem }
 figure { margin: 0; width: 17rem; max-width: 100% } figure > img, .scale img { display: block; width: 100% }
 figure > img { height: auto; margin-top: .375rem } .scale img { height: .75rem } .scale { margin: .625rem 0 }
 .name { overflow-wrap: anywhere } .key { width: 17rem; max-width: 100% }
 .ticks { position: relative; height: 1.375rem; font-size: .875rem }
-.ticks span { position: absolute; transform: translateX(-50%) }
+.ticks span { position: absolute; transform: translateX(-50%); white-space: nowrap }
 .ticks span:first-child { transform: none } .ticks span:last-child { transform: translateX(-100%) }
 .words { margin: .625rem 0 .25rem; line-height: 1.3 }
 .words > span { display: inline-block; padding: 0 .2rem; margin: 0 .05rem .25rem; vertical-align: bottom }
