@@ -266,6 +266,7 @@ def compare(setting: str, given: argparse.Namespace, photos: Path, vit: Path) ->
             f"{context:.1%} in the context"
         )
     verdicts = [verdict(f"{title}: of eager torch", mine.times(plain), GOAL_EAGER)]
+    verdicts += [verdict(f"{title}, 8 bits: of eager torch", case.times(plain), GOAL_EAGER) for case in rounded]
     if setting == given.shipped:
         verdicts.append(verdict(f"{title}: of CLIP ViT-B/32", mine.times(rival), GOAL_CLIP))
     return verdicts

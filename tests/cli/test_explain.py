@@ -87,7 +87,6 @@ def test_a_model_that_does_not_say_its_grid_is_told_of(smlstm):
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["dog.jpg", "a dog"], 3, "give one with --model"),
         (["dog.jpg", "a dog", "--model", "blind"], 3, "blind has no attention (mnlm)"),
         (["dog.jpg", "a dog", "--model", "nameless"], 2, "does not say which backbone"),
         (["dog.jpg", "a dog", "--model", "nowhere"], 3, "nowhere is not a saved model"),

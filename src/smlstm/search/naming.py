@@ -30,6 +30,9 @@ class Named:
         return {"sentence": self.sentence, "probability": self.probability, "score": self.score}
 
 
+FEWEST_PHRASES = 20
+
+
 def shipped_phrases() -> list[str]:
     """Short phrases for common photos, made for this project."""
     text = (files("smlstm.search") / "phrases.txt").read_text(encoding="utf-8")
@@ -37,9 +40,13 @@ def shipped_phrases() -> list[str]:
 
 
 def known_phrases(pair: Pair) -> list[str]:
-    """The shipped phrases whose words a model knows: of others it would judge the words around the unknown one."""
+    """The shipped phrases whose words a model knows: of others it would judge the words around the unknown one.
+
+    All of them for a model that knows hardly any: a choice of two or three says nothing.
+    """
     phrases = shipped_phrases()
-    return [phrase for phrase in phrases if not pair.unknown_words([phrase])] or phrases
+    known = [phrase for phrase in phrases if not pair.unknown_words([phrase])]
+    return known if len(known) >= FEWEST_PHRASES else phrases
 
 
 def read_sentences(path: Path) -> list[str]:
