@@ -105,7 +105,9 @@ def bomb(width, height):
 def serving(app: FastAPI) -> Iterator[str]:
     """A real server on a free port of this machine."""
     found = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
+    # A browser may keep a connection that says nothing: without a limit, a server waits for its end for ever.
+    config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([found],))
     thread.start()
     try:
