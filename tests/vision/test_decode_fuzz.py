@@ -24,7 +24,7 @@ from tests.vision.made_raw import dng
 
 from smlstm.vision import UnreadablePhoto, decode_photo
 
-COUNT = int(os.environ.get("SMLSTM_FUZZ", "20000"))
+COUNT = int(os.environ.get("SMLSTM_FUZZ", "8000"))
 LIMIT_MEGAPIXELS = 4.0
 MEMORY_BYTES = 600 * 2**20
 # A file of a few kilobytes takes milliseconds, on a machine that is overrun perhaps a second.
