@@ -114,7 +114,7 @@ class Reliability:
     """How far probabilities can be believed."""
 
     expected: list[float]
-    """Mean probability in ten parts of the matched pairs' range, from unlikely to likely."""
+    """Mean probability in each tenth from 0 to 1 that has pairs, from unlikely to likely."""
     seen: list[float]
     """The share that matched there."""
     error: float

@@ -27,6 +27,12 @@ class DevMetrics:
     retrieval: Metrics
     images: int
 
+    @classmethod
+    def of(cls, scores: npt.NDArray[np.float32], image_of: npt.NDArray[np.int64]) -> "DevMetrics":
+        """Of the scores of all pairs, and which image each caption describes."""
+        found = ranks(scores, image_of)
+        return cls(metrics(found.annotation), metrics(found.retrieval), len(scores))
+
     @property
     def sum(self) -> float:
         """The Sum that decides which model is best."""
@@ -40,9 +46,7 @@ class DevMetrics:
 
 def dev_metrics(matcher: Matcher, examples: Examples) -> DevMetrics:
     """Measure a matcher as it would be used: all pairs, without dropout."""
-    scores, row_of = dev_scores(matcher, examples)
-    found = ranks(scores, row_of)
-    return DevMetrics(metrics(found.annotation), metrics(found.retrieval), len(scores))
+    return DevMetrics.of(*dev_scores(matcher, examples))
 
 
 def dev_scores(

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from smlstm.evaluation import metrics, ranks
 from smlstm.matcher import Matcher
 from smlstm.pretrained.calibration import PRIOR, ScoredPairs, fit_calibration, reliability, weight_of
 from smlstm.pretrained.pair import save_pair
 from smlstm.training.config import PairConfig, RunConfig
-from smlstm.training.dev import dev_scores
+from smlstm.training.dev import DevMetrics, dev_scores
 from smlstm.training.examples import read_examples
 from smlstm.training.folder import RunFolder
 from smlstm.training.watching import Watcher
@@ -48,7 +47,7 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
     calibration = fit_calibration(ScoredPairs.of(together), weight)
     measured: dict[str, Any] = {"prior": PRIOR, "dev": {}}
     for name, (first, second, image_of), whole in zip(names, matrices, together, strict=True):
-        sums = [_sum(scores, image_of) for scores in (first, second, whole[0])]
+        sums = [DevMetrics.of(scores, image_of).sum for scores in (first, second, whole[0])]
         watcher.notice(
             f"dev Sum on {name}: {wanted.shortlist} {sums[0]:.1f}, {wanted.reranker} {sums[1]:.1f}, both {sums[2]:.1f}"
         )
@@ -66,8 +65,3 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
 def _as_saved(matcher: Matcher, half: bool) -> Matcher:
     """With the weights that the files will have: figures are of what is used later."""
     return matcher.half().float() if half else matcher
-
-
-def _sum(scores: Scores, image_of: Integers) -> float:
-    found = ranks(scores, image_of)
-    return metrics(found.annotation).sum + metrics(found.retrieval).sum
