@@ -12,6 +12,11 @@ from smlstm.pretrained.pair import Pair, save_pair
 from tests.search.made import make_pair
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory) -> Pair:
+    return load_pair(make_pair(tmp_path_factory.mktemp("model")))
+
+
 def test_the_digest_follows_the_weights_and_not_the_calibration(tmp_path):
     first = load_pair(make_pair(tmp_path / "a"))
     assert load_pair(make_pair(tmp_path / "b", calibration=Calibration(scale=9))).digest == first.digest
