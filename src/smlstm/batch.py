@@ -102,15 +102,21 @@ class ImageFeatures(Batch):
 
 @dataclass(frozen=True)
 class Tokens(Batch):
-    """N sentences as rows of the word embedding, padded with zeros at the end."""
+    """N sentences as rows of the vocabulary, padded with zeros at the end."""
 
     ids: Tensor  # N, J
     lengths: Tensor  # N: real words of each sentence, at least 1
+    vectors: Tensor | None = None  # N, J, width: as a language model reads them, for matchers that want that
 
     @property
     def mask(self) -> Tensor:
         """True where a word is real, False on padding; N, J."""
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
+
+    def without_padding(self) -> "Tokens":
+        """Only as many columns as the longest sentence needs."""
+        longest = int(self.lengths.max())
+        return Tokens(self.ids[:, :longest], self.lengths, None if self.vectors is None else self.vectors[:, :longest])
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ the saliency maps of chosen pairs. Evaluation, search and explanation know nothi
 What happens to unusual input, for every matcher:
 
 - a sentence without any word: `InputError`, naming its position;
-- a sentence of only unknown words: scored; each word uses the vector of the unknown word, and
-  `matcher.vocabulary.unknown_words` tells which they are;
+- a sentence of only unknown words: scored; each word uses the vector of the unknown word, or what a language model
+  makes of it, and `matcher.vocabulary.unknown_words` tells which they are;
 - a sentence longer than the limit J: its first J words count, `Vocabulary.encode` reports how many were dropped;
 - NaN or infinite features: `InputError`, naming the image;
 - regions or context of another width than the model's F and D: `InputError`, naming both;
@@ -16,8 +16,9 @@ What happens to unusual input, for every matcher:
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,7 +26,8 @@ from torch import Tensor, nn
 
 from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.errors import InputError
-from smlstm.text import Vocabulary
+from smlstm.text import Vocabulary, tokenise
+from smlstm.text.language_model import WIDTH, language_model
 
 
 class MatcherConfig(BaseModel):
@@ -39,6 +41,11 @@ class MatcherConfig(BaseModel):
         default=None, gt=0, le=1 << 16, description="I, regions an image had in training; no weight depends on it"
     )
     max_words: int = Field(default=50, gt=0, le=1 << 16, description="J, words of a sentence that count")
+    language_model: Literal["", "minilm"] = Field(
+        default="",
+        description="`minilm`: word vectors are those of a frozen language model that has read the whole sentence; "
+        "otherwise they are learned, one a word of the vocabulary, as in the paper",
+    )
     backbone: str = Field(
         default="", description="the backbone whose features it was trained on, as the feature store names it"
     )
@@ -58,7 +65,7 @@ class Matcher(nn.Module, ABC):
         self.vocabulary = vocabulary
 
     def tokens(self, sentences: Sequence[str]) -> Tokens:
-        """Sentences as rows of the word embedding, padded to the longest."""
+        """Sentences as rows of the vocabulary, padded to the longest; no language model has read them yet."""
         refuse_single_sentence(sentences)
         rows = [self.vocabulary.encode(sentence, self.config.max_words).ids for sentence in sentences]
         empty = [position for position, row in enumerate(rows) if not row]
@@ -83,8 +90,24 @@ class Matcher(nn.Module, ABC):
         """Everything about N sentences that does not depend on an image."""
         if isinstance(sentences, Tokens):
             self._check_tokens(sentences)
-            return self._encode_tokens(sentences)
-        return self._encode_tokens(self.tokens(sentences))
+            tokens = sentences
+        else:
+            tokens = self.tokens(sentences)
+            if self.config.language_model:
+                tokens = replace(tokens, vectors=self._read(sentences))
+        if tokens.vectors is not None:
+            weight = next(self.parameters())
+            tokens = replace(tokens, vectors=tokens.vectors.to(weight.device, weight.dtype))
+        return self._encode_tokens(tokens)
+
+    def _read(self, sentences: Sequence[str]) -> Tensor:
+        """Word vectors of a language model, zero on padding; N, J, width."""
+        read = language_model().read([tokenise(sentence)[: self.config.max_words] for sentence in sentences])
+        longest = max(map(len, read), default=1)
+        vectors = torch.zeros(len(read), longest, WIDTH, dtype=torch.float16)
+        for place, words in enumerate(read):
+            vectors[place, : len(words)] = words
+        return vectors
 
     @abstractmethod
     def _encode_images(self, features: ImageFeatures) -> Batch: ...
@@ -122,6 +145,8 @@ class Matcher(nn.Module, ABC):
                 raise InputError(f"features of image {bad} are not finite numbers: extract them again")
 
     def _check_tokens(self, tokens: Tokens) -> None:
+        if self.config.language_model and tokens.vectors is None:
+            raise InputError("this model reads sentences with a language model: give them as strings, not as tokens")
         if len(tokens) == 0:
             return
         shortest, longest = (int(length) for length in torch.aminmax(tokens.lengths))

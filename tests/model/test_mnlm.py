@@ -1,5 +1,6 @@
 import pytest
 import torch
+from pydantic import ValidationError
 
 from smlstm.errors import InputError
 from smlstm.model import MNLM, MNLMConfig
@@ -34,10 +35,10 @@ def test_no_attention_no_maps(vocabulary):
 
 def test_smlstm_starts_from_a_trained_mnlm(make, vocabulary):
     baseline, model = mnlm(vocabulary), make()
-    assert initialise_from_mnlm(model, baseline) == ["word vectors", "sentence LSTM"]
+    assert initialise_from_mnlm(model, baseline) == ["word vectors", "sentence context"]
     tokens = model.tokens(SENTENCES)
-    ours = model.sentence_context(model.embedding(tokens.ids), tokens)
-    theirs = baseline.sentence_context(baseline.embedding(tokens.ids), tokens)
+    ours = model.sentence_context(model.embedding(tokens), tokens)
+    theirs = baseline.sentence_context(baseline.embedding(tokens), tokens)
     torch.testing.assert_close(ours, theirs)
 
 
@@ -47,7 +48,7 @@ def test_shared_projections(make, vocabulary):
     model = make(variant="ctx", similarity_width=9)
     assert initialise_from_mnlm(model, baseline) == [
         "word vectors",
-        "sentence LSTM",
+        "sentence context",
         "image projection",
         "sentence projection",
     ]
@@ -71,7 +72,7 @@ def test_words_that_read_like_mnlm_start_from_its_lstm(make, vocabulary):
     assert "words' forward LSTM" in initialise_from_mnlm(model, baseline)
     tokens = model.tokens(SENTENCES)
     said = model.encode_sentences(tokens).candidates[torch.arange(len(SENTENCES)), tokens.lengths - 1]  # N, S
-    torch.testing.assert_close(said, baseline.sentence_context(baseline.embedding(tokens.ids), tokens))
+    torch.testing.assert_close(said, baseline.sentence_context(baseline.embedding(tokens), tokens))
 
 
 def test_with_a_global_score_the_start_ranks_like_mnlm(make, vocabulary):
@@ -97,3 +98,20 @@ def test_word_vectors_are_matched_by_word(make):
     torch.testing.assert_close(model.embedding.weight[row("beach")], baseline.embedding.weight[2])
     torch.testing.assert_close(model.embedding.weight[row("men")], before[row("men")])
     assert (model.embedding.weight[0] == 0).all()
+
+
+def test_plain_words_start_with_the_projection_of_their_mean(make, vocabulary):
+    """With flat maps, what is compared is then exactly what MNLM compares."""
+    baseline = mnlm(vocabulary, region_width=7, sentence_pooling="mean")
+    model = make(region_width=7, words="vectors", word_width=5, similarity_width=9, sentence_pooling="mean")
+    taken = initialise_from_mnlm(model, baseline)
+    assert taken == ["word vectors", "sentence context", "image projection", "sentence projection"]
+    tokens = model.tokens(SENTENCES)
+    words = model.encode_sentences(tokens).candidates  # N, J, S
+    mean = torch.stack([row[:length].mean(0) for row, length in zip(words, tokens.lengths, strict=True)])
+    torch.testing.assert_close(mean, baseline.sentence_context(baseline.embedding(tokens), tokens))
+
+
+def test_words_that_are_vectors_have_their_width(make):
+    with pytest.raises(ValidationError, match="words are vectors of 5"):
+        make(words="vectors", word_width=8)

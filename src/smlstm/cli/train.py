@@ -122,8 +122,8 @@ def make_display() -> "Watcher":
         def notice(self, text: str) -> None:
             (self.bar.console if self.bar else self.console).print(text, markup=False, highlight=False, soft_wrap=True)
 
-        def scoring(self, title: str) -> "AbstractContextManager[ProgressCallback | None]":
-            return progress_bar(title)
+        def scoring(self, title: str, unit: str = "pairs") -> "AbstractContextManager[ProgressCallback | None]":
+            return progress_bar(title, unit)
 
         def end(self, stage: str, reason: str) -> None:
             if self.bar:

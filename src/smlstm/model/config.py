@@ -19,12 +19,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from smlstm.matcher import MatcherConfig
+from smlstm.text.language_model import WIDTH
 
 # The upper bound keeps a tampered configuration from asking for all memory there is.
 Positive = Annotated[int, Field(gt=0, le=1 << 16)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 FeatureScale = Literal["none", "rms"]
-Pooling = Literal["last", "max"]
+Pooling = Literal["last", "max", "mean"]
 
 
 class SMLSTMConfig(MatcherConfig):
@@ -50,10 +51,17 @@ class SMLSTMConfig(MatcherConfig):
         description="add the cosine of the global contexts (MNLM's score) to what the steps say; not in the paper",
     )
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
-    word_width: Positive = Field(description="G, twice the BLSTM's hidden width")
+    words: Literal["blstm", "vectors"] = Field(
+        default="blstm",
+        description="w_j is the BLSTM's state at word j, as in the paper, or the word's vector itself, which is enough "
+        "where a language model made it of the whole sentence",
+    )
+    word_width: Positive = Field(description="G, twice the BLSTM's hidden width; without a BLSTM the vector's width")
     sentence_width: Positive = Field(description="E, width of the sentence's global context n")
     sentence_pooling: Pooling = Field(
-        default="last", description="n is the LSTM's `last` state, as in the paper, or the `max` of all its states"
+        default="last",
+        description="n is the LSTM's `last` state, as in the paper, the `max` of all its states, or, without an LSTM, "
+        "made of the `mean` of the word vectors",
     )
     attention_width: Positive = Field(description="units of the three-way MLP, open in the paper")
     similarity_width: Positive = Field(description="width of s_t, open in the paper")
@@ -62,9 +70,12 @@ class SMLSTMConfig(MatcherConfig):
     dropout: Share = Field(default=0.0, description="on word vectors and on s_t, in training; the paper names none")
 
     @model_validator(mode="after")
-    def _word_width_is_even(self) -> "SMLSTMConfig":
-        if self.word_width % 2:
+    def _word_width_fits(self) -> "SMLSTMConfig":
+        if self.words == "blstm" and self.word_width % 2:
             raise ValueError(f"word_width is {self.word_width}, but two directions must share it evenly")
+        vector_width = WIDTH if self.language_model else self.embedding_width
+        if self.words == "vectors" and self.word_width != vector_width:
+            raise ValueError(f"word_width is {self.word_width}, but words are vectors of {vector_width}: set it so")
         return self
 
 
@@ -75,7 +86,9 @@ class MNLMConfig(MatcherConfig):
     embedding_width: Positive = 300
     sentence_width: Positive = Field(description="E, width of the joint space and of the sentence LSTM")
     sentence_pooling: Pooling = Field(
-        default="last", description="v is made of the LSTM's `last` state, as Kiros et al. do, or of the `max` of all"
+        default="last",
+        description="v is made of the LSTM's `last` state, as Kiros et al. do, of the `max` of all its states, or, "
+        "without an LSTM, of the `mean` of the word vectors",
     )
     dropout: Share = 0.0
 

@@ -17,7 +17,7 @@ from smlstm.batch import Batch, ImageFeatures, Tokens
 from smlstm.matcher import Matcher
 from smlstm.model.config import MNLMConfig
 from smlstm.model.image import scale_features
-from smlstm.model.sentence import SentenceContext, WordEmbedding
+from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, WordEmbedding, word_vectors
 from smlstm.model.smlstm import SMLSTM
 from smlstm.text import UNKNOWN, Vocabulary
 
@@ -38,9 +38,9 @@ class MNLM(Matcher):
 
     def __init__(self, config: MNLMConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
+        self.embedding, width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
-        self.sentence_context = SentenceContext(config.embedding_width, config.sentence_width, config.sentence_pooling)
+        self.sentence_context = SentenceContext(width, config.sentence_width, config.sentence_pooling)
         self.image = nn.Linear(config.context_width, config.sentence_width)  # W_I
 
     def _encode_images(self, features: ImageFeatures) -> Embedded:
@@ -48,7 +48,7 @@ class MNLM(Matcher):
         return Embedded(functional.normalize(self.image(self.dropout(context)), dim=1))
 
     def _encode_tokens(self, tokens: Tokens) -> Embedded:
-        vectors = self.dropout(self.embedding(tokens.ids))
+        vectors = self.dropout(self.embedding(tokens))
         return Embedded(functional.normalize(self.sentence_context(vectors, tokens), dim=1))
 
     def score(self, images: Batch, sentences: Batch) -> Tensor:
@@ -65,23 +65,30 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
     - The image projection, where both models project the same features: the context (variant `ctx`), or regions of
       the context's width, whose mean is the context for backbones that pool it so.
     - With `global_score`, the image's projection in it: the model then starts as the MNLM, plus what its steps add.
-    - The sentence projection. MNLM has none, so that is the identity on n, or on the words' forward half.
+    - The sentence projection: MNLM's own, where both work on plain word vectors and it takes their mean. Otherwise MNLM
+      has none, so that is the identity on n, or on the words' forward half.
     """
     taken: list[str] = []
     width = mnlm.config.sentence_width
-    same_vectors = model.config.embedding_width == mnlm.config.embedding_width
-    if same_vectors:
+    ours, theirs = model.embedding, mnlm.embedding
+    same_vectors = (
+        model.config.language_model == mnlm.config.language_model
+        and model.config.embedding_width == mnlm.config.embedding_width
+    )
+    if same_vectors and isinstance(ours, WordEmbedding) and isinstance(theirs, WordEmbedding):
         known = [(row, mnlm.vocabulary.row(word)) for row, word in enumerate(model.vocabulary.words, start=2)]
         rows = torch.tensor([(UNKNOWN, UNKNOWN), *((new, old) for new, old in known if old != UNKNOWN)])
-        model.embedding.weight[rows[:, 0]] = mnlm.embedding.weight[rows[:, 1]]
+        ours.weight[rows[:, 0]] = theirs.weight[rows[:, 1]]
         taken.append("word vectors")
     same_pooling = model.config.sentence_pooling == mnlm.config.sentence_pooling
     if same_vectors and model.sentence_context is not None and same_pooling and model.config.sentence_width == width:
         model.sentence_context.load_state_dict(mnlm.sentence_context.state_dict())
-        taken.append("sentence LSTM")
+        taken.append("sentence context")
     knows_n = model.config.variant == "ctx" and model.config.sentence_width == width
-    if same_vectors and model.words is not None and model.words.forwards.hidden_size == width:
-        model.words.forwards.load_state_dict(mnlm.sentence_context.lstm.state_dict())
+    lstm = mnlm.sentence_context.lstm
+    words = model.words
+    if same_vectors and lstm is not None and isinstance(words, SentenceWords) and words.forwards.hidden_size == width:
+        words.forwards.load_state_dict(lstm.state_dict())
         knows_n = True
         taken.append("words' forward LSTM")
     if model.comparison.image.weight.shape == mnlm.image.weight.shape:
@@ -90,7 +97,12 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
     if model.image_whole is not None and model.image_whole.weight.shape == mnlm.image.weight.shape:
         model.image_whole.load_state_dict(mnlm.image.state_dict())
         taken.append("global score")
-    if knows_n and model.config.similarity_width == width:
+    linear = mnlm.sentence_context.linear
+    same_shape = linear is not None and model.comparison.sentence.weight.shape == linear.weight.shape
+    if same_vectors and linear is not None and isinstance(words, PlainWords) and same_shape:
+        model.comparison.sentence.load_state_dict(linear.state_dict())
+        taken.append("sentence projection")
+    elif knows_n and model.config.similarity_width == width:
         nn.init.eye_(model.comparison.sentence.weight)
         nn.init.zeros_(model.comparison.sentence.bias)
         taken.append("sentence projection")

@@ -2,7 +2,8 @@
 
     w_j = [forward LSTM state at word j ; backward LSTM state at word j]      j = 1..J
     n   = state of another LSTM after the last word (pooling `last`, the paper's), or the largest value of each unit
-          over all words (`max`), which learns faster: every word has a short way to n
+          over all words (`max`), which learns faster: every word has a short way to n; or, without an LSTM, a
+          linear map of the words' mean (`mean`), for vectors that know their sentence already
 
 The paper pads sentences with zeros to J = 50. Here padding is never seen by any unit: each LSTM runs from the
 first real word to the last, the backward one over the real words in reverse, so more padding changes nothing.
@@ -12,8 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from smlstm.batch import Tokens
+from smlstm.matcher import MatcherConfig
 from smlstm.model.config import Pooling
 from smlstm.text import PADDING
+from smlstm.text.language_model import WIDTH
 
 
 class WordEmbedding(nn.Embedding):
@@ -26,17 +29,44 @@ class WordEmbedding(nn.Embedding):
         with torch.no_grad():
             self.weight[PADDING] = 0
 
+    def forward(self, tokens: Tokens) -> Tensor:  # type: ignore[override]
+        """Word vectors; N, J, width."""
+        return super().forward(tokens.ids)
+
+
+class ReadWords(nn.Module):
+    """What a language model made of each word, brought to one size; a word that was dropped is the zero vector."""
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """Word vectors; N, J, width."""
+        assert tokens.vectors is not None
+        vectors = tokens.vectors
+        return vectors * torch.rsqrt(vectors.square().mean(2, keepdim=True) + 1e-6)
+
+
+def word_vectors(config: MatcherConfig, words: int, embedding_width: int) -> tuple[nn.Module, int]:
+    """Where a matcher's word vectors come from, and how wide they are."""
+    if config.language_model:
+        return ReadWords(), WIDTH
+    return WordEmbedding(words, embedding_width), embedding_width
+
 
 class SentenceContext(nn.Module):
-    """n: what an LSTM that reads the sentence says of the whole."""
+    """n: what is said of the whole sentence, as a rule by an LSTM that reads it."""
 
     def __init__(self, embedding_width: int, sentence_width: int, pooling: Pooling = "last") -> None:
         super().__init__()
-        self.lstm = nn.LSTM(embedding_width, sentence_width, batch_first=True)
+        self.lstm = None if pooling == "mean" else nn.LSTM(embedding_width, sentence_width, batch_first=True)
+        self.linear = nn.Linear(embedding_width, sentence_width) if pooling == "mean" else None
         self.pooling = pooling
 
     def forward(self, vectors: Tensor, tokens: Tokens) -> Tensor:
         """Word vectors (N, J, embedding) to contexts (N, E)."""
+        if self.linear is not None:
+            words = vectors.masked_fill(~tokens.mask[:, :, None], 0.0)
+            mean: Tensor = self.linear(words.sum(1) / tokens.lengths[:, None])
+            return mean
+        assert self.lstm is not None
         states: Tensor = self.lstm(vectors)[0]  # N, J, E; a state knows nothing of the padding behind it
         if self.pooling == "max":
             return states.masked_fill(~tokens.mask[:, :, None], -1.0).amax(1)  # no state is below -1
@@ -58,6 +88,14 @@ class SentenceWords(nn.Module):
         back, _ = self.backwards(reverse_words(vectors, tokens))
         words = torch.cat([ahead, reverse_words(back, tokens)], dim=2)
         return words.masked_fill(~tokens.mask[:, :, None], 0.0)
+
+
+class PlainWords(nn.Module):
+    """w_j: the word vectors themselves."""
+
+    def forward(self, vectors: Tensor, tokens: Tokens) -> Tensor:
+        """Word vectors (N, J, G), zero on padding."""
+        return vectors.masked_fill(~tokens.mask[:, :, None], 0.0)
 
 
 def reverse_words(vectors: Tensor, tokens: Tokens) -> Tensor:

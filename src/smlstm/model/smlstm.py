@@ -40,7 +40,7 @@ from smlstm.model.attention import ContextModulatedAttention, saliency
 from smlstm.model.comparison import Comparison, attended
 from smlstm.model.config import SMLSTMConfig
 from smlstm.model.image import scale_features
-from smlstm.model.sentence import SentenceContext, SentenceWords, WordEmbedding
+from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, word_vectors
 from smlstm.text import Vocabulary
 
 
@@ -78,14 +78,17 @@ class SMLSTM(Matcher):
         in_context = config.variant == "full"
         by_context = config.variant == "ctx"
 
-        self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
+        self.embedding, vector_width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
         self.sentence_context = (
-            SentenceContext(config.embedding_width, config.sentence_width, config.sentence_pooling)
+            SentenceContext(vector_width, config.sentence_width, config.sentence_pooling)
             if in_context or by_context or config.global_score
             else None
         )
-        self.words = None if by_context else SentenceWords(config.embedding_width, config.word_width)
+        self.words: SentenceWords | PlainWords | None = None
+        if not by_context:
+            blstm = config.words == "blstm"
+            self.words = SentenceWords(vector_width, config.word_width) if blstm else PlainWords()
 
         def attention(candidate_width: int, context_width: int) -> ContextModulatedAttention:
             return ContextModulatedAttention(
@@ -124,7 +127,7 @@ class SMLSTM(Matcher):
         return EncodedSide(self.comparison.image(regions), None, keys, reference, whole)
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
-        vectors = self.dropout(self.embedding(tokens.ids))  # N, J, embedding
+        vectors = self.dropout(self.embedding(tokens))  # N, J, embedding
         context = None if self.sentence_context is None else self.sentence_context(vectors, tokens)  # N, E
         whole = functional.normalize(context, dim=1) if context is not None and self.config.global_score else None
         if self.words is None:

@@ -24,7 +24,7 @@ from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scale_features
-from smlstm.model.sentence import WordEmbedding, reverse_words
+from smlstm.model.sentence import reverse_words, word_vectors
 from smlstm.rivals.alignment import Regions, Words, inner_products, word_saliency
 from smlstm.rivals.config import RivalConfig
 from smlstm.rivals.slices import score_slices
@@ -62,9 +62,9 @@ class DVSA(Matcher):
 
     def __init__(self, config: DVSAConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
+        self.embedding, vector_width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
-        self.word = nn.Linear(config.embedding_width, config.sentence_width)  # W_e
+        self.word = nn.Linear(vector_width, config.sentence_width)  # W_e
         self.forwards = Recurrence(config.sentence_width)  # W_f
         self.backwards = Recurrence(config.sentence_width)  # W_b
         self.sentence = nn.Linear(config.sentence_width, config.sentence_width)  # W_d
@@ -79,7 +79,7 @@ class DVSA(Matcher):
         return Regions(self.region(scale_features(features, self.config.feature_scale).regions))
 
     def _encode_tokens(self, tokens: Tokens) -> Words:
-        inputs = functional.relu(self.word(self.dropout(self.embedding(tokens.ids))))  # N, J, E
+        inputs = functional.relu(self.word(self.dropout(self.embedding(tokens))))  # N, J, E
         ahead = self.forwards(inputs)
         back = reverse_words(self.backwards(reverse_words(inputs, tokens)), tokens)
         words = functional.relu(self.sentence(ahead + back))

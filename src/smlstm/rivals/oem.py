@@ -20,7 +20,7 @@ from smlstm.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scale_features
 from smlstm.model.mnlm import Embedded
-from smlstm.model.sentence import WordEmbedding
+from smlstm.model.sentence import word_vectors
 from smlstm.rivals.config import RivalConfig
 from smlstm.rivals.slices import score_slices
 from smlstm.text import Vocabulary
@@ -39,9 +39,9 @@ class OEM(Matcher):
 
     def __init__(self, config: OEMConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
+        self.embedding, vector_width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
-        self.gru = nn.GRU(config.embedding_width, config.sentence_width, batch_first=True)
+        self.gru = nn.GRU(vector_width, config.sentence_width, batch_first=True)
         self.image = nn.Linear(config.context_width, config.sentence_width, bias=False)  # W_i
 
     @staticmethod
@@ -54,7 +54,7 @@ class OEM(Matcher):
         return Embedded(functional.normalize(self.image(context), dim=1).abs())
 
     def _encode_tokens(self, tokens: Tokens) -> Embedded:
-        states, _ = self.gru(self.dropout(self.embedding(tokens.ids)))  # N, J, E
+        states, _ = self.gru(self.dropout(self.embedding(tokens)))  # N, J, E
         last = (tokens.lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
         return Embedded(functional.normalize(states.gather(1, last).squeeze(1), dim=1).abs())
 

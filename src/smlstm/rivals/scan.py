@@ -26,7 +26,7 @@ from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scale_features
-from smlstm.model.sentence import WordEmbedding, reverse_words
+from smlstm.model.sentence import reverse_words, word_vectors
 from smlstm.rivals.alignment import Regions, Words, inner_products, word_saliency
 from smlstm.rivals.config import RivalConfig
 from smlstm.rivals.slices import score_slices
@@ -55,10 +55,10 @@ class SCAN(Matcher):
 
     def __init__(self, config: SCANConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        self.embedding = WordEmbedding(len(vocabulary), config.embedding_width)
+        self.embedding, vector_width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
-        self.forwards = nn.GRU(config.embedding_width, config.sentence_width, batch_first=True)
-        self.backwards = nn.GRU(config.embedding_width, config.sentence_width, batch_first=True)
+        self.forwards = nn.GRU(vector_width, config.sentence_width, batch_first=True)
+        self.backwards = nn.GRU(vector_width, config.sentence_width, batch_first=True)
         self.region = nn.Linear(config.region_width, config.sentence_width)  # W_v
 
     @staticmethod
@@ -71,7 +71,7 @@ class SCAN(Matcher):
 
     def _encode_tokens(self, tokens: Tokens) -> Words:
         """Words as unit vectors: all that is asked of them are cosines."""
-        vectors = self.dropout(self.embedding(tokens.ids))
+        vectors = self.dropout(self.embedding(tokens))
         ahead, _ = self.forwards(vectors)
         back, _ = self.backwards(reverse_words(vectors, tokens))
         words = (ahead + reverse_words(back, tokens)) / 2  # N, J, E

@@ -35,8 +35,8 @@ ProgressCallback = Callable[[Progress], None]
 
 
 @contextmanager
-def progress_bar(title: str = "Scoring") -> Iterator[ProgressCallback]:
-    """A bar on stderr with pairs a second and the time left; nothing where stderr is no terminal."""
+def progress_bar(title: str = "Scoring", unit: str = "pairs") -> Iterator[ProgressCallback]:
+    """A bar on stderr with the rate and the time left; nothing where stderr is no terminal."""
     from rich.console import Console  # noqa: PLC0415 - only who shows a bar pays for it
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     from rich.progress import Progress as Bar  # noqa: PLC0415
@@ -45,7 +45,7 @@ def progress_bar(title: str = "Scoring") -> Iterator[ProgressCallback]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]} pairs/s"),
+        TextColumn("{task.fields[rate]} " + f"{unit}/s"),
         TextColumn("{task.fields[left]} left"),
         TimeElapsedColumn(),
     )

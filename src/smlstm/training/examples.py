@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +83,7 @@ class Examples:
         return Examples(self.images, tuple(self.captions[place] for place in places), self.image_of[places])
 
     def encode(self, vocabulary: Vocabulary, limit: int) -> "CaptionTokens":
-        """All captions as rows of the word embedding, once."""
+        """All captions as rows of the vocabulary, once."""
         rows = [vocabulary.encode(caption, limit).ids for caption in self.captions]
         lengths = np.array([len(row) for row in rows], np.int64)
         ids = np.zeros((len(rows), int(lengths.max(initial=1))), np.int32)
@@ -97,12 +98,21 @@ class CaptionTokens:
 
     ids: npt.NDArray[np.int32]
     lengths: Integers
+    vectors: "ReadCaptions | None" = None
 
     def select(self, captions: Integers) -> Tokens:
         """Some captions, padded to the longest of them."""
         lengths = self.lengths[captions]
         ids = self.ids[captions, : int(lengths.max())].astype(np.int64)
-        return Tokens(torch.from_numpy(ids), torch.from_numpy(lengths))
+        vectors = None if self.vectors is None else self.vectors.select(captions)
+        return Tokens(torch.from_numpy(ids), torch.from_numpy(lengths), vectors)
+
+
+class ReadCaptions(Protocol):
+    """Captions that a language model has read."""
+
+    def select(self, captions: Integers) -> torch.Tensor:
+        """Word vectors of some; N, J, width."""
 
 
 def read_examples(data: Sequence[DataConfig]) -> tuple[Examples, Examples, list[str]]:

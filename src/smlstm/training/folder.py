@@ -5,6 +5,7 @@ runs/NAME/
   machine.json       versions, processor, when it began
   curves.png         loss and dev Sum of all stages
   model/             the last stage's best model (a link)
+  sentences/         training captions as a language model reads them, if a stage wants that
   pair/              two stages' models and their calibration, if the configuration wants a pair
   STAGE/
     metrics.jsonl    one line every few steps, one an epoch
@@ -69,6 +70,7 @@ class StageFolder:
         self.model, self.checkpoint, self.metrics = path / "model", path / "checkpoint.pt", path / "metrics.jsonl"
         # Apart from `model`: what a stopped epoch gave must not stand in the way of a run that goes on exactly.
         self.model_at_stop = path / "model-at-stop"
+        self.sentences = path.parent / "sentences"
 
     @property
     def best_model(self) -> Path:

@@ -37,6 +37,7 @@ from smlstm.training.mining import Miner
 from smlstm.training.noise import drop_regions, drop_words
 from smlstm.training.optimiser import MovingAverage, learning_rate, make_optimiser
 from smlstm.training.prefetch import prefetch
+from smlstm.training.reading import encode_captions
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
 from smlstm.training.watching import Watcher
@@ -76,7 +77,7 @@ class _Loop:
         matcher, stage = job.matcher, job.config
         self.device = next(matcher.parameters()).device
         self.training, self.dev = job.training, job.dev.some_images(stage.dev_images)
-        self.tokens = self.training.encode(matcher.vocabulary, matcher.config.max_words)
+        self.tokens = encode_captions(matcher, self.training, job.folder.sentences, job.processes, watcher)
         self.batches = Batches(
             self.training.image_of,
             stage.batch_size,

@@ -26,10 +26,9 @@ class Miner:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, mnlm: MNLM, examples: Examples, group: int, chunk: int = 512) -> "Miner":
+    def of(cls, mnlm: MNLM, examples: Examples, tokens: CaptionTokens, group: int, chunk: int = 512) -> "Miner":
         """Embed all captions and images once."""
         mnlm.eval()
-        tokens: CaptionTokens = examples.encode(mnlm.vocabulary, mnlm.config.max_words)
         # Sorted by length, a chunk has next to no padding.
         order = np.argsort(tokens.lengths, kind="stable")
         captions = torch.empty(len(examples), mnlm.config.sentence_width)

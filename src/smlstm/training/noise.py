@@ -36,7 +36,8 @@ def is_mean(features: ImageFeatures) -> bool:
 def drop_words(tokens: Tokens, share: float) -> Tokens:
     """Make a random part of the words unknown."""
     unknown = (torch.rand(tokens.ids.shape, device=tokens.ids.device) < share) & tokens.mask
-    return Tokens(tokens.ids.masked_fill(unknown, UNKNOWN), tokens.lengths)
+    vectors = None if tokens.vectors is None else tokens.vectors.masked_fill(unknown[:, :, None], 0.0)
+    return Tokens(tokens.ids.masked_fill(unknown, UNKNOWN), tokens.lengths, vectors)
 
 
 def _mean(regions: torch.Tensor) -> torch.Tensor:

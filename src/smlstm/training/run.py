@@ -16,7 +16,7 @@ from smlstm.text import Vocabulary
 from smlstm.text.vectors import read_vectors
 from smlstm.training.batches import seed_of
 from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
-from smlstm.training.config import RunConfig, StageConfig
+from smlstm.training.config import RunConfig
 from smlstm.training.curves import draw_curves
 from smlstm.training.distributed import Processes
 from smlstm.training.examples import Examples, read_examples
@@ -25,6 +25,7 @@ from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
 from smlstm.training.memory import keep_freed_memory
 from smlstm.training.mining import Miner
 from smlstm.training.pairing import make_pair
+from smlstm.training.reading import encode_captions
 from smlstm.training.start import start_from_model, start_from_vectors
 from smlstm.training.stopping import Stopping
 from smlstm.training.watching import Watcher
@@ -172,7 +173,7 @@ class World:
             identity=identity(self.config, name),
             training=self.training,
             dev=self.dev,
-            miner=self._miner(config),
+            miner=self._miner(name),
             processes=self.helpers.processes,
         )
 
@@ -190,7 +191,8 @@ class World:
             self.helpers.watcher.notice(f"{name} starts from a trained {trained.kind}: {taken}")
         return matcher
 
-    def _miner(self, stage: StageConfig) -> Miner | None:
+    def _miner(self, name: str) -> Miner | None:
+        stage = self.config.stage[name]
         if stage.negatives != "mined":
             return None
         source = stage.mined_by or stage.start_from
@@ -198,7 +200,9 @@ class World:
         mnlm = _load(source, self.run)
         if not isinstance(mnlm, MNLM):
             raise ConfigurationError(f"mined_by: {source} is a {mnlm.kind}, but an MNLM (or VSE++) mines")
-        return Miner.of(mnlm, self.training, stage.mined_group)
+        processes, watcher = self.helpers.processes, self.helpers.watcher
+        tokens = encode_captions(mnlm, self.training, self.run.stage(name).sentences, processes, watcher)
+        return Miner.of(mnlm, self.training, tokens, stage.mined_group)
 
 
 def _load(source: str, run: RunFolder) -> Matcher:

@@ -6,13 +6,16 @@ from smlstm.errors import ConfigurationError
 from smlstm.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM
 from smlstm.model.mnlm import initialise_from_mnlm
+from smlstm.model.sentence import WordEmbedding
 from smlstm.text.vectors import WordVectors
 
 
 @torch.no_grad()
 def start_from_vectors(matcher: Matcher, vectors: WordVectors) -> str:
     """Put known vectors into the word embedding; they are trained like all others."""
-    weight: torch.Tensor = matcher.embedding.weight  # type: ignore[union-attr,assignment]
+    if not isinstance(matcher.embedding, WordEmbedding):
+        raise ConfigurationError("word vectors that a language model gives cannot start from others: leave one out")
+    weight = matcher.embedding.weight
     if vectors.matrix.shape[1] != weight.shape[1]:
         raise ConfigurationError(
             f"the word vectors are {vectors.matrix.shape[1]} wide and embedding_width is {weight.shape[1]}: "

@@ -124,8 +124,7 @@ def _encode_by_length(matcher: Matcher, tokens: Tokens, parts: int) -> Batch:
     order = tokens.lengths.argsort(stable=True)
     encoded = []
     for places in order.tensor_split(parts):
-        lengths = tokens.lengths[places]
-        encoded.append(matcher.encode_sentences(Tokens(tokens.ids[places, : int(lengths.max())], lengths)))
+        encoded.append(matcher.encode_sentences(tokens.select(places).without_padding()))
     return join(encoded).select(order.argsort())
 
 

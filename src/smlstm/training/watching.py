@@ -28,7 +28,7 @@ class Watcher:
     def end(self, stage: str, reason: str) -> None:
         """A stage ended, or was stopped."""
 
-    def scoring(self, title: str) -> AbstractContextManager[ProgressCallback | None]:
+    def scoring(self, title: str, unit: str = "pairs") -> AbstractContextManager[ProgressCallback | None]:
         """Something is scored that takes minutes: where its progress goes."""
         return nullcontext()
 
@@ -69,6 +69,6 @@ class Watchers(Watcher):
         for watcher in self._watchers:
             watcher.end(stage, reason)
 
-    def scoring(self, title: str) -> AbstractContextManager[ProgressCallback | None]:
+    def scoring(self, title: str, unit: str = "pairs") -> AbstractContextManager[ProgressCallback | None]:
         """Tell the first: there is one place for a bar."""
-        return self._watchers[0].scoring(title) if self._watchers else nullcontext()
+        return self._watchers[0].scoring(title, unit) if self._watchers else nullcontext()

@@ -1,0 +1,190 @@
+"""Word vectors that know their sentence: a frozen language model reads it, as a frozen CNN looks at the photo.
+
+The model is MiniLM-L6 as trained for sentence similarity (`all-MiniLM-L6-v2`, Apache 2.0): a BERT of six layers, 384
+wide, which has read a billion pairs of sentences. It lies in `pretrained/minilm` with its weights in 8 bits, one scale
+a row, its English word pieces, and the first 128 positions. A word's vector is the mean over its pieces.
+
+A matcher says with `language_model = "minilm"` that its word vectors come from here instead of from a table that
+it learns; it then has something to say about words that its training captions never used.
+"""
+
+import re
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn import functional
+
+FOLDER = Path(__file__).parents[1] / "pretrained" / "minilm"
+WIDTH = 384
+_LAYERS, _HEADS, _POSITIONS = 6, 12, 128
+_KEPT_SENTENCES = 8192  # about 70 MB
+_TOGETHER = 64
+_PARTS = re.compile(r"[^\W_]+|[^\w\s]|_")
+_LONGEST_PART = 100
+
+
+class LanguageModel:
+    """Reads sentences, given as words, into one vector a word; what it read lately is kept."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._weights = _unpack(load_file(folder / "weights.safetensors"))
+        lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
+        self._pieces = {piece: row for row, piece in enumerate(lines)}
+        self._kept: OrderedDict[tuple[str, ...], Tensor] = OrderedDict()
+
+    def read(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        """Float16 vectors of each sentence's words; words, 384. The order and company of sentences change nothing."""
+        asked = [tuple(words) for words in sentences]
+        found = {words: self._kept[words] for words in asked if words in self._kept}
+        new = sorted({words for words in asked if words not in found}, key=lambda words: (len(words), words))
+        for start in range(0, len(new), _TOGETHER):
+            part = new[start : start + _TOGETHER]
+            found.update(zip(part, self._read(part), strict=True))
+        for words in asked:
+            self._kept[words] = found[words]
+            self._kept.move_to_end(words)
+        while len(self._kept) > _KEPT_SENTENCES:
+            self._kept.popitem(last=False)
+        return [found[words] for words in asked]
+
+    def pieces(self, word: str) -> list[int]:
+        """Rows of a word's pieces, the longest that fit from its beginning on; one unknown piece if none do."""
+        plain = unicodedata.normalize("NFD", word.lower())
+        plain = "".join(letter for letter in plain if unicodedata.category(letter) != "Mn")
+        rows = [row for part in _PARTS.findall(plain) for row in self._pieces_of_part(part)]
+        return rows or [self._pieces["[UNK]"]]
+
+    def _pieces_of_part(self, part: str) -> list[int]:
+        unknown = [self._pieces["[UNK]"]]
+        rows: list[int] = []
+        start = 0
+        while start < len(part) <= _LONGEST_PART:
+            head = "##" if start else ""
+            end = next((end for end in range(len(part), start, -1) if head + part[start:end] in self._pieces), None)
+            if end is None:
+                return unknown
+            rows.append(self._pieces[head + part[start:end]])
+            start = end
+        return rows or unknown
+
+    def _read(self, sentences: Sequence[tuple[str, ...]]) -> list[Tensor]:
+        rows, owners = zip(*(self._spell(words) for words in sentences), strict=True)
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+        mask = torch.tensor([[True] * len(row) + [False] * (longest - len(row)) for row in rows])
+        with torch.inference_mode():
+            states = self._run(ids, mask)
+        vectors = []
+        for words, owner, state in zip(sentences, owners, states, strict=True):
+            places = torch.tensor(owner)
+            sums = torch.zeros(len(words), WIDTH).index_add_(0, places, state[1 : 1 + len(owner)])
+            counts = torch.bincount(places, minlength=len(words)).clamp(min=1)
+            vectors.append((sums / counts[:, None]).half())
+        return vectors
+
+    def _spell(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Rows of all pieces between the two marks of a sentence's ends, and the word that each inner one is of."""
+        rows: list[int] = []
+        owners: list[int] = []
+        for place, word in enumerate(words):
+            pieces = self.pieces(word)
+            rows += pieces
+            owners += [place] * len(pieces)
+        most = _POSITIONS - 2
+        return [self._pieces["[CLS]"], *rows[:most], self._pieces["[SEP]"]], owners[:most]
+
+    def _run(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """BERT (Devlin et al. 2018); N, pieces, 384."""
+        weights = self._weights
+        batch, length = ids.shape
+
+        def linear(values: Tensor, name: str) -> Tensor:
+            return functional.linear(values, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+        def norm(values: Tensor, name: str) -> Tensor:
+            return functional.layer_norm(
+                values, (WIDTH,), weights[f"{name}.weight"], weights[f"{name}.bias"], eps=1e-12
+            )
+
+        def heads(values: Tensor) -> Tensor:
+            return values.view(batch, length, _HEADS, WIDTH // _HEADS).transpose(1, 2)
+
+        states = norm(weights["pieces.weight"][ids] + weights["positions.weight"][:length], "norm")
+        for layer in range(_LAYERS):
+            query, key, value = (heads(linear(states, f"{layer}.{name}")) for name in ("query", "key", "value"))
+            seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
+            seen = seen.transpose(1, 2).reshape(batch, length, WIDTH)
+            states = norm(states + linear(seen, f"{layer}.seen"), f"{layer}.seen_norm")
+            inner = functional.gelu(linear(states, f"{layer}.wide"))
+            states = norm(states + linear(inner, f"{layer}.narrow"), f"{layer}.norm")
+        return states
+
+
+@cache
+def language_model() -> LanguageModel:
+    """The one that comes with smlstm, loaded at first need."""
+    return LanguageModel()
+
+
+_NAMES = {
+    "attention.self.query": "query",
+    "attention.self.key": "key",
+    "attention.self.value": "value",
+    "attention.output.dense": "seen",
+    "attention.output.LayerNorm": "seen_norm",
+    "intermediate.dense": "wide",
+    "output.dense": "narrow",
+    "output.LayerNorm": "norm",
+}
+
+
+def pack(source: Path, folder: Path = FOLDER) -> None:
+    """Make `pretrained/minilm` of the published files (`model.safetensors`, `vocab.txt`)."""
+    pieces = (source / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    kept = [row for row, piece in enumerate(pieces) if piece.isascii() and not piece.startswith("[unused")]
+    with safe_open(source / "model.safetensors", framework="pt") as file:
+        embeddings = {name: file.get_tensor(f"embeddings.{name}.weight").float() for name in _EMBEDDINGS}
+        tensors = {
+            "pieces.weight": embeddings["word_embeddings"][kept],
+            "positions.weight": embeddings["position_embeddings"][:_POSITIONS] + embeddings["token_type_embeddings"][0],
+        }
+        for kind in ("weight", "bias"):
+            tensors[f"norm.{kind}"] = file.get_tensor(f"embeddings.LayerNorm.{kind}").float()
+            for layer in range(_LAYERS):
+                for theirs, ours in _NAMES.items():
+                    found = file.get_tensor(f"encoder.layer.{layer}.{theirs}.{kind}")
+                    tensors[f"{layer}.{ours}.{kind}"] = found.float()
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(_pack(tensors), folder / "weights.safetensors")
+    (folder / "pieces.txt").write_text("".join(f"{pieces[row]}\n" for row in kept), encoding="utf-8")
+
+
+_EMBEDDINGS = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+
+
+def _pack(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    packed: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() == 2:
+            scale = tensor.abs().amax(1, keepdim=True) / 127
+            packed[name] = (tensor / scale).round().to(torch.int8)
+            packed[f"{name}.scale"] = scale
+        else:
+            packed[name] = tensor
+    return packed
+
+
+def _unpack(packed: dict[str, Tensor]) -> dict[str, Tensor]:
+    scales = {name: tensor for name, tensor in packed.items() if name.endswith(".scale")}
+    return {
+        name: tensor * scales[f"{name}.scale"] if f"{name}.scale" in scales else tensor
+        for name, tensor in packed.items()
+        if name not in scales
+    }

@@ -1,0 +1,71 @@
+"""Training on what a language model reads: once, resumed, the same as reading each sentence when it is needed."""
+
+import numpy as np
+import pytest
+import torch
+
+from smlstm import Matcher
+from smlstm.batch import Tokens
+from smlstm.errors import InputError
+from smlstm.text import tokenise
+from smlstm.text.language_model import WIDTH, LanguageModel, language_model
+from smlstm.training import read_config, reading, train
+from smlstm.training.reading import CaptionVectors, read_captions
+
+CAPTIONS = [tokenise(f"a {colour} {thing} on the grass") for colour in ("red", "blue") for thing in ("dog", "big car")]
+READ = ['stage.mnlm.model.language_model="minilm"', 'stage.smlstm.model.language_model="minilm"']
+
+
+class Killed(Exception):
+    pass
+
+
+def test_interrupted_reading_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_PART", 1)
+    whole, resumed = tmp_path / "whole.f16", tmp_path / "resumed.f16"
+    read_captions(CAPTIONS, whole)
+
+    def stop(progress):
+        if progress.done == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        read_captions(CAPTIONS, resumed, stop)
+    with resumed.with_suffix(".part").open("ab") as file:
+        file.write(b"half a caption")
+    asked = []
+    monkeypatch.setattr(
+        LanguageModel, "read", lambda self, words, read=LanguageModel.read: asked.append(words) or read(self, words)
+    )
+    read_captions(CAPTIONS, resumed)
+    assert asked == [[CAPTIONS[2]], [CAPTIONS[3]]]
+    assert resumed.read_bytes() == whole.read_bytes()
+    vectors = CaptionVectors(whole, np.array([len(words) for words in CAPTIONS])).select(np.array([3, 0]))
+    assert vectors.shape == (2, 7, WIDTH)
+    torch.testing.assert_close(vectors[0], language_model().read([CAPTIONS[3]])[0], atol=5e-3, rtol=0)
+    assert not vectors[1, 6:].any()
+
+
+def test_a_run_reads_its_captions_once(recipe, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    config = read_config(recipe, READ)
+    train(config, folder, stages=["mnlm"])
+    (file,) = (folder / "sentences").iterdir()
+    written = file.stat().st_mtime_ns
+    results = train(config, folder)
+    assert [result.finished for result in results] == [True, True]
+    assert file.stat().st_mtime_ns == written
+    model = Matcher.load(folder / "model")
+    assert not any("embedding" in name for name in model.state_dict())
+    assert model.vocabulary.unknown_words(["a crimson disc"])
+    # Words outside the vocabulary are told apart all the same.
+    unknown = [model.encode_sentences([f"a {word}"]) for word in ("crimson disc", "lilac oval")]
+    assert not torch.allclose(unknown[0].candidates, unknown[1].candidates, atol=1e-3)
+
+
+def test_tokens_that_nobody_has_read_are_refused(recipe, tmp_path):
+    config = read_config(recipe, [*READ, "stage.mnlm.epochs=1"])
+    train(config, tmp_path / "run", stages=["mnlm"])
+    model = Matcher.load(tmp_path / "run" / "mnlm" / "model")
+    with pytest.raises(InputError, match="as strings, not as tokens"):
+        model.encode_sentences(Tokens(torch.tensor([[2, 3]]), torch.tensor([2])))
