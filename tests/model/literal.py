@@ -111,7 +111,7 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
         x = linear(weights, "image_whole", context)
         whole = (x / np.linalg.norm(x)) @ (n / np.linalg.norm(n))
     h, c = np.zeros(config.hidden_width), np.zeros(config.hidden_width)
-    p_maps, q_maps, scores = [], [], []
+    p_maps, q_maps, scores, cosines = [], [], [], []
     for _ in range(config.steps):
         if config.variant == "ctx":
             seen, said = context, n
@@ -130,7 +130,11 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
             said = sum(q[j] * w[j] for j in range(len(w)))
         s = compare(part(weights, "comparison"), config.comparison, seen, said)
         h, c = aggregate(part(weights, "aggregation"), s, h, c)
-        scores.append(final_score(part(weights, "aggregation"), h) + whole)
+        if config.instance_score:
+            u, v = linear(weights, "comparison.image", seen), linear(weights, "comparison.sentence", said)
+            cosines.append(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
+        agreement = sum(cosines) / len(cosines) if cosines else 0.0
+        scores.append(final_score(part(weights, "aggregation"), h) + whole + agreement)
     return np.array(scores), np.array(p_maps), np.array(q_maps)
 
 

@@ -19,10 +19,11 @@ ALL = [(variant, *form) for variant in VARIANTS for form in FORMS]
 property_test = settings(max_examples=25)
 
 
-@pytest.mark.parametrize("global_score", [False, True])
+@pytest.mark.parametrize("terms", [(), ("global_score",), ("global_score", "instance_score")])
 @pytest.mark.parametrize(("variant", "modulation", "comparison"), ALL)
-def test_whole_model_is_that_of_the_equations(make, variant, modulation, comparison, global_score):
-    model = make(variant=variant, modulation=modulation, comparison=comparison, global_score=global_score)
+def test_whole_model_is_that_of_the_equations(make, variant, modulation, comparison, terms):
+    added = dict.fromkeys(terms, True)
+    model = make(variant=variant, modulation=modulation, comparison=comparison, **added)
     features = random_features()
     images, sentences = model.encode_images(features), model.encode_sentences(SENTENCES)
     with torch.no_grad():
@@ -130,10 +131,11 @@ def test_fewer_steps_are_the_first_of_more(make, count, variant, modulation):
     torch.testing.assert_close(maps.sentence, expected.sentence[:, :count])
 
 
+@pytest.mark.parametrize("added", [{}, {"global_score": True, "instance_score": True}])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_chosen_pairs_are_those_of_the_grid(make, variant):
+def test_chosen_pairs_are_those_of_the_grid(make, variant, added):
     """Scores and maps are the same on a grid, off a grid, and pair by pair."""
-    model = make(variant=variant, modulation="joint")
+    model = make(variant=variant, modulation="joint", **added)
     images, sentences = model.encode_images(random_features()), model.encode_sentences(SENTENCES)
     pairs = torch.tensor([[3, 0], [0, 4], [2, 2], [0, 4]])
     with torch.no_grad():
@@ -149,6 +151,7 @@ def test_chosen_pairs_are_those_of_the_grid(make, variant):
         maps = model.attend(images, sentences, pairs)
     torch.testing.assert_close(scores, grid)
     torch.testing.assert_close(chosen.scores[:, -1], alone)
+    torch.testing.assert_close(chosen.scores, maps.scores)
     torch.testing.assert_close(chosen.image, maps.image)
     torch.testing.assert_close(chosen.sentence, maps.sentence)
 

@@ -24,9 +24,9 @@ SIZES = {
 
 
 def example_matcher(kind: str, **settings: object) -> Matcher:
-    """A matcher with seeded weights; "sm-lstm+" has a global score."""
+    """A matcher with seeded weights; "sm-lstm+" has a global score and an instance score."""
     if kind == "sm-lstm+":
-        kind, settings = "sm-lstm", {"global_score": True, **settings}
+        kind, settings = "sm-lstm", {"global_score": True, "instance_score": True, **settings}
     known = KINDS[kind].config_type.model_fields
     model = {name: value for name, value in SIZES.items() if name in known}
     stage = StageConfig(kind=kind, model={**model, **settings})

@@ -32,13 +32,15 @@ def test_the_loss_is_that_of_the_plain_grid(kind):
         assert found[1] == 0
 
 
-def test_both_terms_of_a_global_score_are_ranked_on_their_own():
-    matcher, batch, objective = example_matcher("sm-lstm", global_score=True), example_batch(), example_objective()
+def test_all_terms_of_a_score_are_ranked_on_their_own():
+    matcher = example_matcher("sm-lstm", global_score=True, instance_score=True)
+    batch, objective = example_batch(), example_objective()
     images, sentences = matcher.encode_images(batch.features), matcher.encode_sentences(batch.tokens)
     whole = images.whole @ sentences.whole.T
-    steps = matcher.score(images, sentences) - whole
+    agreement = torch.stack([step.agreement for step in matcher._run(images, sentences)]).mean(0)
+    steps = matcher.score(images, sentences) - whole - agreement
     rows = torch.arange(len(images))
-    expected = [ranking_loss(term, rows, batch.image_of, objective) for term in (steps, whole)]
+    expected = [ranking_loss(term, rows, batch.image_of, objective) for term in (steps, whole, agreement)]
     torch.testing.assert_close(BatchLoss(matcher, objective)(batch)[0], torch.stack(expected).mean())
 
 

@@ -50,6 +50,10 @@ class SMLSTMConfig(MatcherConfig):
         default=False,
         description="add the cosine of the global contexts (MNLM's score) to what the steps say; not in the paper",
     )
+    instance_score: bool = Field(
+        default=False,
+        description="add the mean cosine of the attended instances to what the steps say; not in the paper",
+    )
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
     words: Literal["blstm", "vectors"] = Field(
         default="blstm",

@@ -20,7 +20,12 @@ With `global_score`, what the steps say is added to what the whole image and the
 
     s = w_hs . sig(W_hh h_T + b_h) + b_s + x . v       x = unit(m W_I + b), v = unit(n)
 
-The paper has no such term; it adds the scores of two models up only once they are trained. For the same reason each
+With `instance_score`, what the steps say is added to how well the attended instances agree, step by step, as the Dual
+Attention Networks of Nam et al. 2017 score them: a short way from the score to what is attended
+
+    s = w_hs . sig(W_hh h_T + b_h) + b_s + 1/T sum_t cos(a'_t U + b_u, w'_t V + b_v)
+
+The paper has no such terms; it adds the scores of two models up only once they are trained. For the same reason each
 term is trained by a ranking loss of its own: on a loss of their sum the steps learn next to nothing, since the contexts
 alone soon tell all training captions apart (docs/experiments.md).
 """
@@ -62,6 +67,7 @@ class Step:
     image_saliency: Tensor  # M, N or 1, I
     sentence_saliency: Tensor  # N, M or 1, J (on aligned pairs: P, 1, J)
     state: State  # M, N, H
+    agreement: Tensor | None  # M, N: the instances' cosine; None without `instance_score`
 
 
 class SMLSTM(Matcher):
@@ -141,22 +147,53 @@ class SMLSTM(Matcher):
 
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of all pairs; M, N."""
-        state = self._run(_side(images), _side(sentences))[-1].state
-        return self.aggregation.score(state.hidden) + whole_scores(_side(images), _side(sentences))
+        return self._terms(self._run(_side(images), _side(sentences)), _side(images), _side(sentences)).sum(2)
 
     def score_and_attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> tuple[Tensor, Saliency]:
         """Scores of all pairs, and the saliency of chosen ones without computing them again."""
-        self._refuse_without_maps()
+        terms, chosen = self.score_terms(images, sentences, pairs)
+        assert chosen is not None
+        return terms.sum(2), chosen
+
+    def score_terms(
+        self, images: Batch, sentences: Batch, pairs: Tensor | None = None
+    ) -> tuple[Tensor, Saliency | None]:
+        """The terms of which scores are made (M, N, K), each on its own, and the saliency of chosen pairs."""
+        if pairs is not None:
+            self._refuse_without_maps()
         steps = self._run(_side(images), _side(sentences))
-        wholes = whole_scores(_side(images), _side(sentences))
+        terms = self._terms(steps, _side(images), _side(sentences))
+        if pairs is None:
+            return terms, None
         rows, columns = pairs[:, 0], pairs[:, 1]
-        own = wholes[rows, columns] if wholes.dim() else wholes
         chosen = Saliency(
             torch.stack([_pick(step.image_saliency, rows, columns) for step in steps], 1),
             torch.stack([_pick(step.sentence_saliency, columns, rows) for step in steps], 1),
-            torch.stack([self.aggregation.score(step.state.hidden[rows, columns]) + own for step in steps], 1),
+            torch.stack(self._progress(steps, terms, rows, columns), 1),
         )
-        return self.aggregation.score(steps[-1].state.hidden) + wholes, chosen
+        return terms, chosen
+
+    def _progress(self, steps: list[Step], terms: Tensor, rows: Tensor, columns: Tensor) -> list[Tensor]:
+        """The score of some pairs as it stands after each step."""
+        added: Tensor | float = terms[rows, columns, 1] if self.config.global_score else 0.0
+        agreements = [_pick(step.agreement, rows, columns) for step in steps if step.agreement is not None]
+        return [
+            self.aggregation.score(step.state.hidden[rows, columns])
+            + added
+            + (torch.stack(agreements[: number + 1]).mean(0) if agreements else 0.0)
+            for number, step in enumerate(steps)
+        ]
+
+    def _terms(self, steps: list[Step], images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
+        """What the steps say in the end and what is added to it; M, N, K."""
+        terms = [self.aggregation.score(steps[-1].state.hidden)]
+        if images.whole is not None and sentences.whole is not None:
+            other = sentences.whole[:, None] if aligned else sentences.whole[None]
+            terms.append(_cosines(images.whole[:, None], other))
+        agreements = [step.agreement for step in steps if step.agreement is not None]
+        if agreements:
+            terms.append(torch.stack([agreement.expand_as(terms[0]) for agreement in agreements]).mean(0))
+        return torch.stack(terms, 2)
 
     def attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> Saliency:
         """Saliency maps of chosen pairs; `mean` looks everywhere alike, `ctx` nowhere."""
@@ -169,17 +206,19 @@ class SMLSTM(Matcher):
 
     def score_pairs(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of the pairs (images[k], sentences[k]) only; P."""
-        state = self._run(_side(images), _side(sentences), aligned=True)[-1].state
-        wholes = whole_scores(_side(images), _side(sentences), aligned=True)
-        return (self.aggregation.score(state.hidden) + wholes).squeeze(1)
+        steps = self._run(_side(images), _side(sentences), aligned=True)
+        return self._terms(steps, _side(images), _side(sentences), aligned=True).sum(2).squeeze(1)
 
     def _attend(self, images: Batch, sentences: Batch) -> Saliency:
         steps = self._run(_side(images), _side(sentences), aligned=True)
-        wholes = whole_scores(_side(images), _side(sentences), aligned=True)
+        so_far = [
+            self._terms(steps[: step + 1], _side(images), _side(sentences), aligned=True).sum(2)
+            for step in range(len(steps))
+        ]
         return Saliency(
             torch.cat([step.image_saliency for step in steps], dim=1),
             torch.cat([step.sentence_saliency for step in steps], dim=1),
-            torch.cat([self.aggregation.score(step.state.hidden) + wholes for step in steps], dim=1),
+            torch.cat(so_far, dim=1),
         )
 
     def _run(self, images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> list[Step]:
@@ -198,7 +237,7 @@ class SMLSTM(Matcher):
             seen = attended(p, images.candidates)  # M, N or 1, S
             said = across(attended(q, sentences.candidates))  # M or 1, N, S
             state = self.aggregation(self.comparison(seen, said), state)
-            steps.append(Step(p, q, state))
+            steps.append(Step(p, q, state, _cosines(seen, said) if self.config.instance_score else None))
         return steps
 
 
@@ -210,13 +249,13 @@ def _saliency(attention: ContextModulatedAttention | None, side: EncodedSide, hi
     return saliency(attention.logits(side.keys, side.reference, hidden), side.mask)
 
 
-def whole_scores(images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
-    """x . v of all pairs (M, N), of aligned ones (P, 1), or 0 without `global_score`."""
-    if images.whole is None or sentences.whole is None:
-        return images.candidates.new_zeros(())
-    if aligned:
-        return (images.whole * sentences.whole).sum(1, keepdim=True)
-    return images.whole @ sentences.whole.T
+def _cosines(first: Tensor, second: Tensor) -> Tensor:
+    """Of two that broadcast to the pairs; M, N or 1, S and M or 1, N, S -> M, N."""
+    if first.shape[1] == 1 and second.shape[0] == 1:
+        return functional.normalize(first[:, 0], dim=1) @ functional.normalize(second[0], dim=1).T
+    lengths = torch.linalg.vector_norm(first, dim=2) * torch.linalg.vector_norm(second, dim=2)
+    cosines: Tensor = (first * second).sum(2) / lengths.clamp(min=1e-6)
+    return cosines
 
 
 def _pick(saliency: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -49,6 +49,7 @@ class FusedScorer(Scorer[PreparedSide]):
         self.model, self.dtype, self.products = model, dtype, Products(dtype)
         self.steps, self.width = config.steps, config.hidden_width
         self.product, self.joint = config.comparison == "product", config.modulation == "joint"
+        self.agrees = config.instance_score
         self.looks = config.variant in ("att", "full") and config.modulation != "separate" and config.steps > 1
 
         similarity, bias = _rearranged(aggregation.similarity.weight), _rearranged(aggregation.similarity.bias)
@@ -136,7 +137,7 @@ class FusedScorer(Scorer[PreparedSide]):
     @torch.no_grad()
     def _run(self, pairing: Pairing, images: PreparedSide, sentences: PreparedSide) -> Tensor:
         gates_width, products = 4 * self.width, self.products
-        alike = self._compare(*pairing.firsts(images.first, sentences.first))  # P, S
+        alike, agreement = self._compare(*pairing.firsts(images.first, sentences.first))  # P, S and P
         constant = None
         if self.looks or self.steps == 1:
             used = slice(self.width, gates_width)  # there is no memory to forget
@@ -151,14 +152,17 @@ class FusedScorer(Scorer[PreparedSide]):
             else:
                 both = products.linear("both", self.bias, hidden, self.hidden)  # P, 4H + 2A
                 gates, (p, q) = both[:, :gates_width], both[:, gates_width:].chunk(2, dim=1)
-                alike = self._compare(
+                alike, more = self._compare(
                     pairing.images(p, lambda query, rows: self._look("image", query, images.select(rows))),
                     pairing.sentences(q, lambda query, rows: self._look("sentence", query, sentences.select(rows))),
                 )
+                if agreement is not None and more is not None:
+                    agreement += more
                 products.add_linear(gates, alike, self.similarity)
             hidden, memory = self._step(gates, memory)
         units = products.linear("both", self.unit_bias, hidden, self.unit).sigmoid_()
-        return units @ self.output + self.output_bias
+        scores = units @ self.output + self.output_bias
+        return scores if agreement is None else scores.add_(agreement, alpha=1 / (self.steps if self.looks else 1))
 
     def _step(self, gates: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
         """One step of the LSTM from gates that are overwritten; h/2 and 2c; P, H."""
@@ -171,12 +175,18 @@ class FusedScorer(Scorer[PreparedSide]):
         hidden = self.products.keep("hidden", tuple(new.shape), new)
         return torch.sigmoid(memory, out=hidden).sub_(0.5).mul_(o), memory
 
-    def _compare(self, image: Tensor, sentence: Tensor) -> Tensor:
-        """s, or (s + 1) / 2 for `product`; two that broadcast to the pairs -> P, S."""
+    def _compare(self, image: Tensor, sentence: Tensor) -> tuple[Tensor, Tensor | None]:
+        """s, or (s + 1) / 2 for `product`; two that broadcast to the pairs -> P, S; and their cosines if wanted; P."""
         shape = tuple(max(sizes) for sizes in zip(image.shape, sentence.shape, strict=True))
         alike = self.products.keep("alike", shape, image)
-        (torch.mul if self.product else torch.add)(image, sentence, out=alike)
-        return alike.sigmoid_().flatten(0, -2)
+        cosines = None
+        if self.agrees:
+            torch.mul(image, sentence, out=alike)
+            lengths = [torch.linalg.vector_norm(side, dim=-1, dtype=torch.float32) for side in (image, sentence)]
+            cosines = (alike.sum(-1, dtype=torch.float32) / (lengths[0] * lengths[1]).clamp_(min=1e-6)).flatten()
+        if not self.product or not self.agrees:
+            (torch.mul if self.product else torch.add)(image, sentence, out=alike)
+        return alike.sigmoid_().flatten(0, -2), cosines
 
     def _look(self, name: str, query: Tensor, side: PreparedSide) -> Tensor:
         """What b items look like to n queries each, which are overwritten; b, n, A -> b, n, S."""

@@ -25,7 +25,7 @@ from smlstm.matcher import Matcher
 from smlstm.model import ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.training.examples import Integers
-from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, terms, wants_maps
+from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, wants_maps
 
 Some = TypeVar("Some", bound=Batch)
 
@@ -105,7 +105,7 @@ class SharedBatchLoss(nn.Module):
         once = _first_places(row_images)
         ranked = [
             ranking_loss(gather_rows(term.float())[once], row_images[once], column_images, self.objective, generator)
-            for term in terms(self.matcher, own, sentences, scores)
+            for term in scores.unbind(2)
         ]
         ranking = torch.stack(ranked).mean()
         if saliency is None:

@@ -19,7 +19,7 @@ from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens, join
 from smlstm.matcher import Matcher
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
-from smlstm.model.smlstm import EncodedSide, whole_scores
+from smlstm.model.smlstm import EncodedSide
 
 GRID_BYTES = 1 << 30
 """What autograd may keep of a grid of pairs: a quarter of the 4 GiB that a batch may need in all."""
@@ -79,22 +79,11 @@ class BatchLoss(nn.Module):
         maps = wants_maps(self.matcher, self.objective)
         scores, saliency = score_grid(self.matcher, images, sentences, matched if maps else None, self._grid_bytes)
         rows = torch.arange(len(images), device=row_of.device)
-        ranked = [
-            ranking_loss(term.float(), rows, row_of, self.objective, generator)
-            for term in terms(self.matcher, images, sentences, scores)
-        ]
+        ranked = [ranking_loss(term.float(), rows, row_of, self.objective, generator) for term in scores.unbind(2)]
         ranking = torch.stack(ranked).mean()
         if saliency is None:
             return torch.stack([ranking, torch.zeros_like(ranking)])
         return torch.stack([ranking, regulariser(saliency, words, self.objective)])
-
-
-def terms(matcher: Matcher, images: Batch, sentences: Batch, scores: Tensor) -> list[Tensor]:
-    """What is ranked: the scores, or the two terms of which a `global_score` makes them, each on its own."""
-    if not (isinstance(matcher, SMLSTM) and matcher.config.global_score):
-        return [scores]
-    whole = whole_scores(cast(EncodedSide, images), cast(EncodedSide, sentences))
-    return [scores - whole, whole]
 
 
 def wants_maps(matcher: Matcher, objective: ObjectiveConfig) -> bool:
@@ -131,7 +120,9 @@ def _encode_by_length(matcher: Matcher, tokens: Tokens, parts: int) -> Batch:
 def score_grid(
     matcher: Matcher, images: Batch, sentences: Batch, matched: Tensor | None, grid_bytes: int = GRID_BYTES
 ) -> tuple[Tensor, Saliency | None]:
-    """Scores of all pairs (M, N) and, if wanted, the saliency of matched ones (rows of image, sentence)."""
+    """What is ranked of all pairs, each of K terms on its own (M, N, K), and, if wanted, the saliency of matched ones
+    (rows of image, sentence).
+    """
     rows = block_rows(matcher, images, sentences, grid_bytes)
     if rows >= len(images) or not torch.is_grad_enabled():
         return _score(matcher, images, sentences, matched)
@@ -155,9 +146,9 @@ def score_grid(
 
 
 def _score(matcher: Matcher, images: Batch, sentences: Batch, matched: Tensor | None) -> tuple[Tensor, Saliency | None]:
-    if matched is None:
-        return matcher.score(images, sentences), None
-    return cast(SMLSTM, matcher).score_and_attend(images, sentences, matched)
+    if isinstance(matcher, SMLSTM):
+        return matcher.score_terms(images, sentences, matched)
+    return matcher.score(images, sentences)[:, :, None], None
 
 
 def block_rows(matcher: Matcher, images: Batch, sentences: Batch, grid_bytes: int) -> int:
@@ -168,5 +159,6 @@ def block_rows(matcher: Matcher, images: Batch, sentences: Batch, grid_bytes: in
     candidates = regions.candidates.shape[1] + words.candidates.shape[1]
     attention = 0 if regions.keys is None else 4 * config.attention_width
     # Counted off the equations: maps and their logits, queries, both instances and s_t, gates and states.
-    pair = config.steps * (2 * candidates + attention + 6 * config.similarity_width + 18 * config.hidden_width)
+    similarities = (8 if config.instance_score else 6) * config.similarity_width
+    pair = config.steps * (2 * candidates + attention + similarities + 18 * config.hidden_width)
     return max(1, grid_bytes // (4 * pair * len(sentences)))
