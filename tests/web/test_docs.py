@@ -19,7 +19,7 @@ def test_the_programs_run(library, pictures, tmp_path):
         code = "\n".join(blocks).replace("http://127.0.0.1:8765", address)
         found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert "words the model does not know: ['dog', 'the', 'beach', 'person']" in found.stdout
+    assert "words the model has not learned: ['dog', 'the', 'beach', 'person']" in found.stdout
     assert found.stdout.count("looks") == 3 and (tmp_path / "best.jpg").read_bytes()[:3] == b"\xff\xd8\xff"
 
 

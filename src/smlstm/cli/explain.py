@@ -138,7 +138,7 @@ def _load(folder: Path, sentences: Sequence[str], grid: int | None, weights: Pat
     _refuse_blind(matcher, folder)
     unknown = matcher.vocabulary.unknown_words(sentences)
     if unknown:
-        typer.echo(f"{folder}: the model does not know {', '.join(unknown)}", err=True)
+        typer.echo(f"{folder}: the model has not learned {', '.join(unknown)}", err=True)
     backbone = load_photo_backbone(matcher, grid=grid, weights=weights)
     if grid is None and trained_grid(matcher) is None:
         side = round(backbone.regions**0.5)

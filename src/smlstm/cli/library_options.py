@@ -80,6 +80,6 @@ def print_paths(paths: "Iterable[Path]", end: str = "\n") -> None:
 def say_what_to_know(pair: "Pair", unknown: "list[str] | tuple[str, ...]") -> None:
     """Notices on what a model does not know of a question."""
     if unknown:
-        typer.echo(f"the model does not know: {', '.join(unknown)}", err=True)
+        typer.echo(f"the model has not learned: {', '.join(unknown)}", err=True)
     if not pair.calibrated:
         typer.echo("this model is not calibrated: its percentages only put photos in order", err=True)

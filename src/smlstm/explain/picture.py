@@ -98,7 +98,7 @@ def notes(explanation: Explanation) -> list[str]:
     """What a reader must know before trusting a picture."""
     found = []
     if explanation.unknown:
-        found.append(f"Words that the model does not know: {', '.join(explanation.unknown)}.")
+        found.append(f"Words that the model has not learned: {', '.join(explanation.unknown)}.")
     if explanation.dropped:
         found.append(f"The model read the first {len(explanation.words)} words; {explanation.dropped} were cut.")
     return found

@@ -48,7 +48,7 @@ class Found:
     searched: int
     """How many photos the question was put to."""
     unknown: tuple[str, ...] = ()
-    """Words of the question that the model does not know."""
+    """Words of the question that the model has not learned."""
     calibrated: bool = True
 
     def __iter__(self) -> Iterator[Match]:

@@ -67,7 +67,7 @@ class SearchAnswer(BaseModel):
     photos: list[Photo]
     searched: int = Field(description="How many photos the question was put to.")
     more: bool = Field(description="Whether a larger offset finds further ones.")
-    unknown_words: list[str] = Field(description="Words of the question that the model does not know.")
+    unknown_words: list[str] = Field(description="Words of the question that the model has not learned.")
     calibrated: bool = Field(description="Whether probabilities were fitted; else they only put photos in order.")
 
 

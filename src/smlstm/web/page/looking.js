@@ -111,5 +111,5 @@ function notes(explanation) {
 }
 
 export function unknownNotice(words) {
-  return sentence(`the model does not know: ${words.join(", ")}`);
+  return sentence(`the model has not learned: ${words.join(", ")}`);
 }
