@@ -70,7 +70,7 @@ def test_score_prints_a_line_a_pair(tmp_path, model):
     found = smlstm("score", *photos, "a red circle", "two yellow zebras", "--model", model, "--runtime", "torch")
     assert len(found.stdout.splitlines()) == 4
     assert re.match(r" *[\d.]+%  +-?[\d.]+  .*000.png  a red circle$", found.stdout.splitlines()[0])
-    assert "does not know: zebras" in found.stderr
+    assert "has not learned: zebras" in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_page_is_self_contained_and_hostile_names_stay_text(explanations, tmp_
     assert "“an unseen <b>zebra</b> & a dog”" in page.words
     assert '"><script>x</script>.jpg' in page.words
     assert sum(span.get("class") == "top" for span in page.all("span")) == 3 * 3 * 2
-    assert "does not know: an, unseen, b, zebra" in content
+    assert "has not learned: an, unseen, b, zebra" in content
     assert all(drawing["aria-label"].startswith("Score after each step") for drawing in page.all("svg"))
 
 

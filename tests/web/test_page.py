@@ -120,7 +120,7 @@ def test_endless_scroll(address, open_page):
 def test_words_that_the_model_does_not_know(address, open_page):
     page = open_page(address)
     search(page, "a purple zebra")
-    expect(page.locator("#notice")).to_have_text("The model does not know: zebra.")
+    expect(page.locator("#notice")).to_have_text("The model has not learned: zebra.")
 
 
 def test_filters(address, open_page):
@@ -163,7 +163,7 @@ def test_a_dropped_photo_is_named_and_explained(address, open_page, pictures):
     expect(names).to_have_count(5)
     expect(names.first).to_contain_text(caption(pictures[0]))
     expect(dialog.locator("#naming-status")).to_have_text(
-        f"The best match is “{caption(pictures[0])}”. The model does not know: zebra."
+        f"The best match is “{caption(pictures[0])}”. The model has not learned: zebra."
     )
     names.first.click()
     expect(dialog.locator(".told")).to_contain_text("Step 1: looks ")

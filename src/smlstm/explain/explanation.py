@@ -37,7 +37,7 @@ class Explanation:
     """What to call the photo."""
     photo: Image.Image | None = field(default=None, repr=False)
     unknown: tuple[str, ...] = ()
-    """Words that the matcher does not know."""
+    """Words that the matcher has not learned."""
     dropped: int = 0
     """Words beyond the matcher's limit, cut from the end."""
 
