@@ -34,7 +34,9 @@ class LanguageModel:
     """Reads sentences, given as words, into one vector a word; what it read lately is kept."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        self._weights = _unpack(load_file(folder / "weights.safetensors"))
+        packed = load_file(folder / "weights.safetensors")
+        self._packed, self._scales = packed.pop("pieces.weight"), packed.pop("pieces.weight.scale")
+        self._weights = _unpack(packed)
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         self._pieces = {piece: row for row, piece in enumerate(lines)}
         self._kept: OrderedDict[tuple[str, ...], Tensor] = OrderedDict()
@@ -116,7 +118,8 @@ class LanguageModel:
         def heads(values: Tensor) -> Tensor:
             return values.view(batch, length, _HEADS, WIDTH // _HEADS).transpose(1, 2)
 
-        states = norm(weights["pieces.weight"][ids] + weights["positions.weight"][:length], "norm")
+        pieces = self._packed[ids] * self._scales[ids]  # unpacked where they are needed: half of all weights
+        states = norm(pieces + weights["positions.weight"][:length], "norm")
         for layer in range(_LAYERS):
             query, key, value = (heads(linear(states, f"{layer}.{name}")) for name in ("query", "key", "value"))
             seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
