@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -74,3 +76,14 @@ def test_what_was_read_is_kept_within_bounds(monkeypatch):
     assert len(model._kept) == 3
     monkeypatch.setattr(model, "_read", lambda sentences: pytest.fail(f"read again: {sentences}"))
     assert model.read(words("a pig"))[0] is first[3]
+
+
+def test_threads_may_read_at_once(monkeypatch):
+    monkeypatch.setattr(module, "_KEPT_SENTENCES", 2)
+    model = LanguageModel()
+    monkeypatch.setattr(model, "_read", lambda sentences: [torch.zeros(len(words), WIDTH) for words in sentences])
+    texts = [[f"w{number % 7}"] for number in range(300)]
+    with ThreadPoolExecutor(8) as pool:
+        read = list(pool.map(lambda text: model.read([text, ["dog"]])[0].shape, texts))
+    assert read == [(1, WIDTH)] * 300
+    assert len(model._kept) == 2

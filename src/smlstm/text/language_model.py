@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 import torch
 from safetensors import safe_open
@@ -40,20 +41,23 @@ class LanguageModel:
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         self._pieces = {piece: row for row, piece in enumerate(lines)}
         self._kept: OrderedDict[tuple[str, ...], Tensor] = OrderedDict()
+        self._lock = Lock()  # a server reads in several threads
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Float16 vectors of each sentence's words; words, 384. The order and company of sentences change nothing."""
         asked = [tuple(words) for words in sentences]
-        found = {words: self._kept[words] for words in asked if words in self._kept}
+        with self._lock:
+            found = {words: self._kept[words] for words in asked if words in self._kept}
         new = sorted({words for words in asked if words not in found}, key=lambda words: (len(words), words))
         for start in range(0, len(new), _TOGETHER):
             part = new[start : start + _TOGETHER]
             found.update(zip(part, self._read(part), strict=True))
-        for words in asked:
-            self._kept[words] = found[words]
-            self._kept.move_to_end(words)
-        while len(self._kept) > _KEPT_SENTENCES:
-            self._kept.popitem(last=False)
+        with self._lock:
+            for words in asked:
+                self._kept[words] = found[words]
+                self._kept.move_to_end(words)
+            while len(self._kept) > _KEPT_SENTENCES:
+                self._kept.popitem(last=False)
         return [found[words] for words in asked]
 
     def pieces(self, word: str) -> list[int]:
