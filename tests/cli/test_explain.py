@@ -54,7 +54,7 @@ def test_a_pair_is_explained_on_the_terminal_and_in_a_picture(smlstm):
     first, *steps = out.splitlines()
     assert first.startswith('dog.jpg  "a red zebra"  score ')
     assert [line[:8] for line in steps] == ["  step 1", "  step 2", "  step 3"]
-    assert "does not know zebra" in err
+    assert "has not learned zebra" in err
     assert "written: seen.png" in err
     assert Image.open("seen.png").width > 1000
 
