@@ -60,6 +60,11 @@ class LanguageModel:
                 self._kept.popitem(last=False)
         return [found[words] for words in asked]
 
+    def forget(self) -> None:
+        """Read everything anew from now on, as benchmarks want it."""
+        with self._lock:
+            self._kept.clear()
+
     def pieces(self, word: str) -> list[int]:
         """Rows of a word's pieces, the longest that fit from its beginning on; one unknown piece if none do."""
         plain = unicodedata.normalize("NFD", word.lower())
