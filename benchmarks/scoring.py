@@ -70,7 +70,7 @@ class Eager:
         if padded:
             room = padded - self.tokens.ids.shape[1]
             self.tokens = Tokens(torch.nn.functional.pad(self.tokens.ids, (0, room)), self.tokens.lengths)
-        vectors = self.model.embedding(self.tokens.ids)
+        vectors = self.model.embedding(self.tokens)
         self.words = self.model.words(vectors, self.tokens)
         self.said = self.model.sentence_context(vectors, self.tokens)
         self.pairs = images * len(made.sentences)

@@ -51,10 +51,10 @@ def make(size: str, regions: int, captions: int) -> tuple[SMLSTM, ObjectiveConfi
 
 def eager_scores(model: SMLSTM, batch: TrainingBatch, images: int) -> tuple[Tensor, Tensor, Tensor]:
     """Scores and matched maps, image by image: expand to all sentences, then attend, compare and aggregate."""
-    kind = model.embedding.weight.dtype
+    kind = next(model.parameters()).dtype
     features = ImageFeatures(batch.features.regions.to(kind), batch.features.context.to(kind))
     features = scale_features(features, model.config.feature_scale)
-    vectors = model.embedding(batch.tokens.ids)
+    vectors = model.embedding(batch.tokens)
     assert model.words is not None and model.sentence_context is not None
     words, context = model.words(vectors, batch.tokens), model.sentence_context(vectors, batch.tokens)
     assert model.image_attention is not None and model.sentence_attention is not None

@@ -70,7 +70,7 @@ def test_more_pieces_than_positions():
 
 
 def test_what_was_read_is_kept_within_bounds(monkeypatch):
-    monkeypatch.setattr(module, "_KEPT_SENTENCES", 3)
+    monkeypatch.setattr(module, "_KEPT_WORDS", 6)
     model = LanguageModel()
     first = model.read(words("a dog", "a cat", "a cow", "a pig"))
     assert len(model._kept) == 3
@@ -79,7 +79,7 @@ def test_what_was_read_is_kept_within_bounds(monkeypatch):
 
 
 def test_threads_may_read_at_once(monkeypatch):
-    monkeypatch.setattr(module, "_KEPT_SENTENCES", 2)
+    monkeypatch.setattr(module, "_KEPT_WORDS", 2)
     model = LanguageModel()
     monkeypatch.setattr(model, "_read", lambda sentences: [torch.zeros(len(words), WIDTH) for words in sentences])
     texts = [[f"w{number % 7}"] for number in range(300)]
@@ -87,3 +87,10 @@ def test_threads_may_read_at_once(monkeypatch):
         read = list(pool.map(lambda text: model.read([text, ["dog"]])[0].shape, texts))
     assert read == [(1, WIDTH)] * 300
     assert len(model._kept) == 2
+
+
+def test_a_sentence_without_words_and_foreign_surroundings():
+    plain = LanguageModel().read(words("a dog"))[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(LanguageModel().read(words("a dog"))[0], plain)
+    assert LanguageModel().read([[]])[0].shape == (0, WIDTH)

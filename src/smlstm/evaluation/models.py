@@ -11,6 +11,7 @@ from smlstm.device import choose_device
 from smlstm.errors import InputError
 from smlstm.matcher import Matcher
 from smlstm.pretrained import is_pair, model_folder
+from smlstm.text.language_model import language_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ def _model_folder(folder: Path) -> Path:
 
 
 def _fingerprint(folder: Path) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(language_model().digest.encode())
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".json", ".safetensors"):
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0")

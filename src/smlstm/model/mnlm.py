@@ -1,6 +1,6 @@
 """MNLM (Kiros et al. 2014), the paper's baseline and its initialiser.
 
-    x = (m W_I + b) / |m W_I + b|       v = n / |n|,  n from an LSTM       s = x . v
+    x = (m W_I + b) / |m W_I + b|       v = n / |n|,  n from an LSTM as a rule       s = x . v
 
 Trained with the same ranking loss. An sm-LSTM starts from a trained one: word vectors, the sentence LSTM that
 gives n, and the projections into the joint space where the two models have them in common.
@@ -64,17 +64,19 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
     - The words' forward LSTM, where it has the sentence LSTM's width: its state at the last word is then n.
     - The image projection, where both models project the same features: the context (variant `ctx`), or regions of
       the context's width, whose mean is the context for backbones that pool it so.
-    - With `global_score`, the image's projection in it: the model then starts as the MNLM, plus what its steps add.
+    - With `global_score`, the image's projection in it. With the same pooling the model then starts as the MNLM, plus
+      what its steps add.
     - The sentence projection: MNLM's own, where both work on plain word vectors and it takes their mean. Otherwise MNLM
       has none, so that is the identity on n, or on the words' forward half.
     """
     taken: list[str] = []
     width = mnlm.config.sentence_width
     ours, theirs = model.embedding, mnlm.embedding
-    same_vectors = (
-        model.config.language_model == mnlm.config.language_model
-        and model.config.embedding_width == mnlm.config.embedding_width
+    same_vectors = model.config.language_model == mnlm.config.language_model and (
+        bool(model.config.language_model) or model.config.embedding_width == mnlm.config.embedding_width
     )
+    if same_vectors and model.config.language_model:
+        taken.append("language model")
     if same_vectors and isinstance(ours, WordEmbedding) and isinstance(theirs, WordEmbedding):
         known = [(row, mnlm.vocabulary.row(word)) for row, word in enumerate(model.vocabulary.words, start=2)]
         rows = torch.tensor([(UNKNOWN, UNKNOWN), *((new, old) for new, old in known if old != UNKNOWN)])

@@ -19,6 +19,7 @@ from smlstm.scoring.precision import choose_precision
 from smlstm.scoring.progress import Progress, ProgressCallback
 from smlstm.scoring.scorer import Scorer, scorer_for
 from smlstm.scoring.sentences import Sentences
+from smlstm.text.language_model import language_model
 
 TILE_BYTES = 48 << 20
 """What a tile's pairs need on their way: large enough for fast products, small enough for a shared cache."""
@@ -75,7 +76,11 @@ class Engine:
 
     def fingerprint(self) -> str:
         """Tells this matcher from others: kind, configuration, precision and every weight."""
-        digest = hashlib.sha256(f"{self.matcher.kind} {self.matcher.config!r} {self.dtype}".encode())
+        digest = hashlib.sha256(f"{self.matcher.kind} {self.dtype}".encode())
+        for part in self.matcher.modules():  # an ensemble's members have settings that show in no weight
+            if isinstance(part, Matcher):
+                read_by = language_model().digest if part.config.language_model else ""
+                digest.update(f"{part.kind} {part.config!r} {read_by}".encode())
         for name, tensor in sorted(self.matcher.state_dict().items()):
             digest.update(f"{name} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

@@ -42,9 +42,12 @@ def shipped_phrases() -> list[str]:
 def known_phrases(pair: Pair) -> list[str]:
     """The shipped phrases whose words a model knows: of others it would judge the words around the unknown one.
 
-    All of them for a model that knows hardly any: a choice of two or three says nothing.
+    All of them for a model that reads with a language model, and for one that knows hardly any: a choice of two or
+    three says nothing.
     """
     phrases = shipped_phrases()
+    if pair.reranker.config.language_model:
+        return phrases
     known = [phrase for phrase in phrases if not pair.unknown_words([phrase])]
     return known if len(known) >= FEWEST_PHRASES else phrases
 

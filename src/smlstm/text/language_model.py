@@ -8,6 +8,7 @@ A matcher says with `language_model = "minilm"` that its word vectors come from 
 it learns; it then has something to say about words that its training captions never used.
 """
 
+import hashlib
 import re
 import unicodedata
 from collections import OrderedDict
@@ -25,8 +26,9 @@ from torch.nn import functional
 FOLDER = Path(__file__).parents[1] / "pretrained" / "minilm"
 WIDTH = 384
 _LAYERS, _HEADS, _POSITIONS = 6, 12, 128
-_KEPT_SENTENCES = 8192  # about 70 MB
+_KEPT_WORDS = 300_000  # 230 MB: two dev sets
 _TOGETHER = 64
+_VERSION = 1  # of how words are spelled and vectors made of pieces
 _PARTS = re.compile(r"[^\W_]+|[^\w\s]|_")
 _LONGEST_PART = 100
 
@@ -40,11 +42,16 @@ class LanguageModel:
         self._weights = _unpack(packed)
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         self._pieces = {piece: row for row, piece in enumerate(lines)}
+        self.digest = _digest(folder)
         self._kept: OrderedDict[tuple[str, ...], Tensor] = OrderedDict()
+        self._kept_words = 0
         self._lock = Lock()  # a server reads in several threads
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
-        """Float16 vectors of each sentence's words; words, 384. The order and company of sentences change nothing."""
+        """Float16 vectors of each sentence's words; words, 384.
+
+        The order and company of sentences change nothing but a last digit here and there.
+        """
         asked = [tuple(words) for words in sentences]
         with self._lock:
             found = {words: self._kept[words] for words in asked if words in self._kept}
@@ -54,16 +61,18 @@ class LanguageModel:
             found.update(zip(part, self._read(part), strict=True))
         with self._lock:
             for words in asked:
+                self._kept_words += 0 if words in self._kept else len(words)
                 self._kept[words] = found[words]
                 self._kept.move_to_end(words)
-            while len(self._kept) > _KEPT_SENTENCES:
-                self._kept.popitem(last=False)
+            while self._kept_words > _KEPT_WORDS:
+                self._kept_words -= len(self._kept.popitem(last=False)[0])
         return [found[words] for words in asked]
 
     def forget(self) -> None:
         """Read everything anew from now on, as benchmarks want it."""
         with self._lock:
             self._kept.clear()
+            self._kept_words = 0
 
     def pieces(self, word: str) -> list[int]:
         """Rows of a word's pieces, the longest that fit from its beginning on; one unknown piece if none do."""
@@ -90,12 +99,12 @@ class LanguageModel:
         longest = max(map(len, rows))
         ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
         mask = torch.tensor([[True] * len(row) + [False] * (longest - len(row)) for row in rows])
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast("cpu", enabled=False):
             states = self._run(ids, mask)
         vectors = []
         for words, owner, state in zip(sentences, owners, states, strict=True):
-            places = torch.tensor(owner)
-            sums = torch.zeros(len(words), WIDTH).index_add_(0, places, state[1 : 1 + len(owner)])
+            places = torch.tensor(owner, dtype=torch.long)
+            sums = torch.zeros(len(words), WIDTH, dtype=torch.float32).index_add_(0, places, state[1 : 1 + len(owner)])
             counts = torch.bincount(places, minlength=len(words)).clamp(min=1)
             vectors.append((sums / counts[:, None]).half())
         return vectors
@@ -143,6 +152,14 @@ class LanguageModel:
 def language_model() -> LanguageModel:
     """The one that comes with smlstm, loaded at first need."""
     return LanguageModel()
+
+
+def _digest(folder: Path) -> str:
+    """Tells what it reads from what another version would read."""
+    digest = hashlib.blake2b(str(_VERSION).encode(), digest_size=8)
+    for name in ("weights.safetensors", "pieces.txt"):
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()
 
 
 _NAMES = {

@@ -122,7 +122,9 @@ class StageConfig(_Part):
         default=0.0, description="share of an image's regions left out at random: another view of it in every epoch"
     )
     word_dropout: Share = Field(
-        default=0.0, description="share of words made unknown at random: no caption is known by one rare word"
+        default=0.0,
+        description="share of words made unknown (zero vectors, with a language model) at random: no caption is known "
+        "by one rare word",
     )
     optimiser: Literal["adam", "adamw"] = Field(
         default="adamw", description="AdamW is Adam where weight decay does not pass through the moments"
@@ -274,7 +276,7 @@ class RunConfig(_Part):
     @classmethod
     def _names_are_folders(cls, stages: dict[str, StageConfig]) -> dict[str, StageConfig]:
         for name in stages:
-            if not name.replace("-", "").replace("_", "").isalnum() or name in ("model", "pair"):
+            if not name.replace("-", "").replace("_", "").isalnum() or name in ("model", "pair", "sentences"):
                 raise PydanticCustomError("stage", "{name} cannot name a stage: use letters and digits", {"name": name})
         return stages
 

@@ -11,6 +11,7 @@ An image whose captions fall into two parts is a row in both: it is counted once
 
 import os
 from dataclasses import fields, is_dataclass, replace
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -44,7 +45,8 @@ class Processes:
 
     def __enter__(self) -> "Processes":
         if self.size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            # The others wait while the first one reads captions with a language model, which may take an hour.
+            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=timedelta(hours=12))
             _kept_groups.append(dist.distributed_c10d._get_default_group())
         return self
 

@@ -77,7 +77,9 @@ class _Loop:
         matcher, stage = job.matcher, job.config
         self.device = next(matcher.parameters()).device
         self.training, self.dev = job.training, job.dev.some_images(stage.dev_images)
-        self.tokens = encode_captions(matcher, self.training, job.folder.sentences, job.processes, watcher)
+        self.tokens = encode_captions(
+            matcher, self.training, job.folder.sentences, processes=job.processes, stopping=stopping, watcher=watcher
+        )
         self.batches = Batches(
             self.training.image_of,
             stage.batch_size,

@@ -1,7 +1,7 @@
 """Training captions as a language model reads them: word vectors on disk, read once.
 
-    runs/NAME/sentences/DIGEST.f16     float16, words of all captions one after the other, 384 numbers each
-    runs/NAME/sentences/DIGEST.part    the same in the making; an interrupted run goes on behind the last whole part
+    runs/NAME/sentences/minilm-DIGEST.f16   float16, words of all captions one after the other, 384 numbers each
+    runs/NAME/sentences/minilm-DIGEST.part  the same in the making; an interrupted run goes on behind its last part
 
 A hundred thousand captions take minutes to read and 1 GB of disk; training draws a hundred of them at a time.
 """
@@ -9,7 +9,7 @@ A hundred thousand captions take minutes to read and 1 GB of disk; training draw
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +18,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from smlstm.data.lock import Locked, WriterLock
+from smlstm.errors import InputError, SmlstmError
 from smlstm.matcher import Matcher
 from smlstm.scoring.progress import Progress, ProgressCallback
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, language_model
+from smlstm.training.checkpoint import sync_folder
 from smlstm.training.distributed import Processes
 from smlstm.training.examples import CaptionTokens, Examples, Integers
+from smlstm.training.stopping import Stopping
 from smlstm.training.watching import Watcher
 
 _PART = 1024
@@ -35,6 +39,11 @@ class CaptionVectors:
 
     def __init__(self, path: Path, lengths: Integers) -> None:
         self._starts = np.concatenate([[0], np.cumsum(lengths)])
+        expected = int(self._starts[-1]) * WIDTH * np.dtype(np.float16).itemsize
+        if path.stat().st_size != expected:
+            raise InputError(
+                f"{path} has {path.stat().st_size} bytes instead of {expected}: delete it, it is made anew"
+            )
         self._vectors: npt.NDArray[np.float16] = np.memmap(path, np.float16, "r", shape=(int(self._starts[-1]), WIDTH))
 
     def select(self, captions: Integers) -> Tensor:
@@ -46,26 +55,59 @@ class CaptionVectors:
         return torch.from_numpy(vectors)
 
 
+class ReadingStoppedError(SmlstmError):
+    """Reading was interrupted, or its time was up; what was read is kept."""
+
+
 def encode_captions(
-    matcher: Matcher, examples: Examples, folder: Path, processes: Processes, watcher: Watcher
+    matcher: Matcher, examples: Examples, folder: Path, *, processes: Processes, stopping: Stopping, watcher: Watcher
 ) -> CaptionTokens:
     """All captions as a matcher wants them; what a language model has to say is read now or found in `folder`."""
     tokens = examples.encode(matcher.vocabulary, matcher.config.max_words)
-    if not matcher.config.language_model:
+    name = matcher.config.language_model
+    if not name:
         return tokens
     words = [tokenise(caption)[: matcher.config.max_words] for caption in examples.captions]
-    digest = hashlib.blake2b("\n".join(" ".join(each) for each in words).encode(), digest_size=8).hexdigest()
-    path = folder / f"{matcher.config.language_model}-{digest}.f16"
+    digest = hashlib.blake2b(language_model().digest.encode(), digest_size=8)
+    digest.update("\n".join(" ".join(each) for each in words).encode())
+    path = folder / f"{name}-{digest.hexdigest()}.f16"
+    stopped = False
     if processes.first and not path.exists():
         with watcher.scoring(f"Reading {len(words):,} captions with a language model", "captions") as progress:
-            read_captions(words, path, progress)
-    processes.wait()
+            stopped = not _read_alone(words, path, stopping, progress)
+    if processes.agree(stopped):
+        raise ReadingStoppedError(stopping.reason or "interrupted")
     return replace(tokens, vectors=CaptionVectors(path, tokens.lengths))
 
 
-def read_captions(words: Sequence[Sequence[str]], path: Path, progress: ProgressCallback | None = None) -> None:
-    """Write the vectors of all captions, behind what an interrupted call has written of them."""
+def _read_alone(
+    words: Sequence[Sequence[str]], path: Path, stopping: Stopping, progress: ProgressCallback | None
+) -> bool:
+    """Read, or wait for another process that is reading the same; False if told to stop before the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    while not path.exists():
+        if stopping.reason:
+            return False
+        try:
+            lock = WriterLock(path.with_suffix(".lock"))
+        except Locked:
+            time.sleep(1)
+            continue
+        try:
+            if not path.exists() and not read_captions(words, path, lambda: bool(stopping.reason), progress):
+                return False
+        finally:
+            lock.release()
+    return True
+
+
+def read_captions(
+    words: Sequence[Sequence[str]],
+    path: Path,
+    should_stop: Callable[[], bool] = lambda: False,
+    progress: ProgressCallback | None = None,
+) -> bool:
+    """Write the vectors of all captions, behind what an interrupted call wrote; False if stopped before the end."""
     part = path.with_suffix(".part")
     ends = np.cumsum([len(each) for each in words]) * WIDTH * np.dtype(np.float16).itemsize
     began = time.monotonic()
@@ -73,11 +115,15 @@ def read_captions(words: Sequence[Sequence[str]], path: Path, progress: Progress
         done = int(np.searchsorted(ends, file.tell(), side="right")) // _PART * _PART
         file.truncate(int(ends[done - 1]) if done else 0)
         for start in range(done, len(words), _PART):
+            if should_stop():
+                return False
             for vectors in language_model().read(words[start : start + _PART]):
                 file.write(vectors.numpy().tobytes())
+            file.flush()
+            os.fsync(file.fileno())
             if progress is not None:
                 end = min(start + _PART, len(words))
                 progress(Progress(end, len(words), time.monotonic() - began, done))
-        file.flush()
-        os.fsync(file.fileno())
     part.replace(path)
+    sync_folder(path.parent)
+    return True

@@ -25,7 +25,7 @@ from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
 from smlstm.training.memory import keep_freed_memory
 from smlstm.training.mining import Miner
 from smlstm.training.pairing import make_pair
-from smlstm.training.reading import encode_captions
+from smlstm.training.reading import ReadingStoppedError, encode_captions
 from smlstm.training.start import start_from_model, start_from_vectors
 from smlstm.training.stopping import Stopping
 from smlstm.training.watching import Watcher
@@ -91,7 +91,10 @@ def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, hel
         if processes.first:
             place.begin(fresh)
         if checkpoint is None or not checkpoint.progress.finished:
-            progress = train_stage(world.stage(name, device, new=checkpoint is None), checkpoint, stopping, watcher)
+            try:
+                progress = train_stage(world.stage(name, device, new=checkpoint is None), checkpoint, stopping, watcher)
+            except ReadingStoppedError as error:
+                return [*results, StageResult(name, str(error), False, best_line(place))]
             reason, finished = progress.finished or stopping.reason or TIME_IS_UP, bool(progress.finished)
         else:
             reason, finished = checkpoint.progress.finished, True
@@ -137,13 +140,24 @@ def _find_checkpoint(config: RunConfig, name: str, place: StageFolder, fresh: bo
     if fresh or not place.checkpoint.exists():
         return None
     checkpoint = read_checkpoint(place.checkpoint)
-    found = difference(checkpoint.identity, identity(config, name))
+    wanted = identity(config, name)
+    found = difference(_with_defaults(checkpoint.identity, wanted, name, config), wanted)
     if found:
         raise ConfigurationError(
             f"{place.path} holds a run of another configuration: {found}. Give --out another folder, "
             "or --fresh to start this one again"
         )
     return checkpoint
+
+
+def _with_defaults(found: dict[str, Any], wanted: dict[str, Any], name: str, config: RunConfig) -> dict[str, Any]:
+    """A checkpoint's identity with the settings that did not exist yet when it was written, as they were then."""
+    model = dict(found.get("stage", {}).get(name, {}).get("model", {}))
+    fields = KINDS[config.stage[name].kind].config_type.model_fields
+    for key in wanted["stage"][name]["model"]:
+        if key not in model and key in fields and not fields[key].is_required():
+            model[key] = fields[key].default
+    return {**found, "stage": {name: {**found.get("stage", {}).get(name, {}), "model": model}}}
 
 
 def _finished(place: StageFolder) -> bool:
@@ -182,7 +196,7 @@ class World:
         settings = stage.matcher_config(spec)
         torch.manual_seed(seed_of(self.config.seed, name, "start"))
         matcher = KINDS[stage.kind](settings, self.vocabulary)
-        if new and self.config.vectors is not None:
+        if new and self.config.vectors is not None and not settings.language_model:
             taken = start_from_vectors(matcher, read_vectors(self.vocabulary, self.config.vectors.path))
             self.helpers.watcher.notice(f"{name} starts with {taken}")
         if new and stage.start_from is not None:
@@ -200,8 +214,15 @@ class World:
         mnlm = _load(source, self.run)
         if not isinstance(mnlm, MNLM):
             raise ConfigurationError(f"mined_by: {source} is a {mnlm.kind}, but an MNLM (or VSE++) mines")
-        processes, watcher = self.helpers.processes, self.helpers.watcher
-        tokens = encode_captions(mnlm, self.training, self.run.stage(name).sentences, processes, watcher)
+        helpers, folder = self.helpers, self.run.stage(name).sentences
+        tokens = encode_captions(
+            mnlm,
+            self.training,
+            folder,
+            processes=helpers.processes,
+            stopping=helpers.stopping,
+            watcher=helpers.watcher,
+        )
         return Miner.of(mnlm, self.training, tokens, stage.mined_group)
 
 

@@ -47,9 +47,14 @@ def _take_equal(matcher: Matcher, trained: Matcher) -> list[str]:
     """Tensors of one name and shape; word vectors by word."""
     theirs = trained.state_dict()
     taken = []
+    same_reader = matcher.config.language_model == trained.config.language_model
+    if same_reader and matcher.config.language_model:
+        taken.append("language model")
     for name, tensor in matcher.state_dict().items():
         if name not in theirs or theirs[name].shape[1:] != tensor.shape[1:]:
             continue
+        if not same_reader and not name.startswith("image"):
+            continue  # learned for other word vectors
         if name == "embedding.weight":
             rows = [(row, trained.vocabulary.row(word)) for row, word in enumerate(matcher.vocabulary.words, start=2)]
             pairs = torch.tensor([(1, 1), *((new, old) for new, old in rows if old > 1)])
