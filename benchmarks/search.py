@@ -9,7 +9,7 @@ whose latencies are right and whose agreement says little.
 
 | compared | what it does |
 |---|---|
-| search | a shortlist of 100, reranked: what `smlstm search` does; exact, or by index, which it uses from 200,000 on |
+| search | a shortlist of 100, reranked: what `smlstm search` does; exact, or by index, which it uses from 50,000 on |
 | embeddings only | the same without rerank |
 | exhaustive | sm-LSTM over every entry |
 
@@ -164,7 +164,7 @@ def build(folder: Path, pair: Pair, features: ImageFeatures, count: int) -> Libr
     manifest = Manifest()
     manifest.add(str((folder / "photos").resolve()), None)
     write_manifest(library.folder, manifest)
-    library.photos.compact()
+    library.photos.compact(force=True)
     print(f"made in {time.perf_counter() - start:.0f} s")
     print(f"{library.photos.bytes / count:.0f} bytes a photo, of which {library.packing.width} are regions")
     return library

@@ -4,10 +4,13 @@ import os
 import re
 import shutil
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
+from examples.photos import collect
 from playwright.sync_api import Page, expect, sync_playwright
 
+from smlstm.pretrained import FOLDER
 from smlstm.search import Library
 from smlstm.web.answers import Indexing
 from smlstm.web.app import create_app
@@ -170,6 +173,46 @@ def test_a_dropped_photo_is_named_and_explained(address, open_page, pictures):
     assert dialog.locator("canvas").first.evaluate("c => c.getContext('2d').getImageData(90, 90, 1, 1).data[3]") > 0
     dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_be_hidden()
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """Real photographs out of well-known packages, indexed by the shipped model."""
+    folder = tmp_path_factory.mktemp("real")
+    count = collect(folder / "photos")
+    library = Library(folder / "library", model=FOLDER)
+    library.index(folder / "photos")
+    with serving(create_app(library, Settings())) as found:
+        yield found, count, folder / "photos"
+
+
+def test_the_shipped_model_on_real_photographs(real, open_page):
+    address, count, photos = real
+    page = open_page(address)
+    page.get_by_label("Describe the photo").fill("a close up of a catlike zyzzyva")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.locator("#status")).to_contain_text(f"of {count}")
+    expect(page.locator("#notice")).to_contain_text("The model has not learned: catlike, zyzzyva.")
+    expect(tiles(page).first).to_contain_text("chelsea.png")
+    tiles(page).first.click()
+    viewer = page.get_by_role("dialog")
+    expect(viewer.locator(".told")).to_contain_text("Step 1: looks ")
+    slider = viewer.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(viewer.locator(".told")).to_contain_text("Step 2: looks ")
+    keep_screenshot(page, "shipped-opened.png")
+    viewer.get_by_role("button", name="Close", exact=True).click()
+    drop(page, (photos / "chelsea.png").read_bytes(), "dropped.png")
+    names = page.get_by_role("dialog").locator("#names button")
+    expect(names.first).to_contain_text("cat")
+    keep_screenshot(page, "shipped-named.png")
+
+
+def keep_screenshot(page: Page, name: str) -> None:
+    """For people to look at, where `SMLSTM_SCREENSHOTS` says."""
+    if os.environ.get("SMLSTM_SCREENSHOTS"):
+        page.screenshot(path=Path(os.environ["SMLSTM_SCREENSHOTS"]) / name)
 
 
 def test_broken_uploads_are_told(address, open_page):
