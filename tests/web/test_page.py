@@ -207,6 +207,9 @@ def test_the_shipped_model_on_real_photographs(real, open_page):
     names = page.get_by_role("dialog").locator("#names button")
     expect(names.first).to_contain_text("cat")
     keep_screenshot(page, "shipped-named.png")
+    page.expected.append("422")
+    drop(page, b"hello", "broken.jpg")
+    expect(page.locator("#naming-status")).to_contain_text("Cannot read photo broken.jpg")
 
 
 def keep_screenshot(page: Page, name: str) -> None:

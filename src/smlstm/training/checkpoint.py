@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from smlstm.data.header import sync_folder
 from smlstm.errors import ConfigurationError, SmlstmError
 
 FORMAT = 1
@@ -91,17 +92,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         content["optimiser"],
         content["average"],
     )
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where folders can be synced."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def difference(old: dict[str, Any], new: dict[str, Any], place: str = "") -> str | None:

@@ -18,13 +18,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from smlstm.data.header import sync_folder
 from smlstm.data.lock import Locked, WriterLock
 from smlstm.errors import InputError, SmlstmError
 from smlstm.matcher import Matcher
 from smlstm.scoring.progress import Progress, ProgressCallback
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, language_model
-from smlstm.training.checkpoint import sync_folder
 from smlstm.training.distributed import Processes
 from smlstm.training.examples import CaptionTokens, Examples, Integers
 from smlstm.training.stopping import Stopping
