@@ -228,10 +228,12 @@ def test_broken_uploads_are_told(address, open_page):
     expect(status).to_have_text("Cannot read photo bomb.png: 60000 x 60000 pixels are over the limit of 64 megapixels.")
 
 
-def test_with_the_keyboard_alone(address, open_page, pictures):
-    page = open_page(address)
+@pytest.mark.parametrize("model", ["scenes", "shipped"])
+def test_with_the_keyboard_alone(request, open_page, pictures, model):
+    shipped = model == "shipped"
+    page = open_page(request.getfixturevalue("real")[0] if shipped else request.getfixturevalue("address"))
     expect(page.get_by_label("Describe the photo")).to_be_focused()
-    page.keyboard.type(caption(pictures[1]))
+    page.keyboard.type("a cup of coffee with a spoon on a table" if shipped else caption(pictures[1]))
     page.keyboard.press("Enter")
     expect(page.locator("#status")).to_contain_text("the best first")
     for _ in range(30):  # past the buttons, to the first photo
@@ -273,10 +275,12 @@ def test_the_library_tells_what_it_holds_and_skipped(address, open_page, photos)
     expect(dialog.locator("#skipped li")).to_contain_text(f"{photos / 'broken.jpg'}: the JPEG data is damaged")
 
 
-def test_an_empty_library_fills_while_one_looks_on(open_page, pair, pictures, tmp_path):
+@pytest.mark.parametrize("model", ["scenes", "shipped"])
+def test_an_empty_library_fills_while_one_looks_on(open_page, pair, pictures, tmp_path, model):
     folder = tmp_path / "photos"
     folder.mkdir()
-    app = create_app(Library(tmp_path / "library", model=pair, runtime="torch"), Settings(folders=(str(folder),)))
+    chosen = FOLDER if model == "shipped" else pair
+    app = create_app(Library(tmp_path / "library", model=chosen, runtime="torch"), Settings(folders=(str(folder),)))
     with serving(app) as address:
         page = open_page(address)
         expect(page.locator("#status")).to_contain_text("The library has no photos yet. Start smlstm with a folder")
