@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import smlstm.cli.evaluate
@@ -112,6 +114,23 @@ def test_a_second_time_nothing_is_repeated(whole, shared_recipe, monkeypatch):
     outcome = reproduce(read_reproduce_config(shared_recipe), folder)
     assert (outcome.done, outcome.runs, outcome.interrupted) == (10, 10, False)
     assert {path: path.stat().st_mtime_ns for path in watched} == before
+
+
+def test_runs_of_a_version_with_fewer_options_are_taken_over(whole, shared_recipe, tmp_path):
+    """An option that came later stands at its default, which is what those runs did."""
+    folder = tmp_path / "out"
+    shutil.copytree(whole[0], folder, symlinks=True)
+    for card in folder.glob("*/budget.json"):
+        content = json.loads(card.read_text())
+        (stage,) = content["identity"]["stage"].values()
+        del stage["model"]["language_model"]
+        card.write_text(json.dumps(content))
+        checkpoint = torch.load(card.with_name("checkpoint.pt"), weights_only=True)
+        (stage,) = checkpoint["identity"]["stage"].values()
+        del stage["model"]["language_model"]
+        torch.save(checkpoint, card.with_name("checkpoint.pt"))
+    outcome = reproduce(read_reproduce_config(shared_recipe), folder)
+    assert (outcome.done, outcome.runs, outcome.interrupted) == (10, 10, False)
 
 
 def test_a_part_alone_makes_its_runs_and_the_report_says_what_is_missing(recipe, tmp_path):

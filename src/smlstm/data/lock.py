@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from smlstm.errors import SmlstmError
 
 # The lock belongs to the process, so it cannot keep two writers of one process apart; this table does.
 _held: dict[Path, "WriterLock"] = {}
+_table = threading.Lock()
 
 
 class Locked(SmlstmError):
@@ -22,6 +24,10 @@ class WriterLock:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         self._pid = os.getpid()
+        with _table:
+            self._take()
+
+    def _take(self) -> None:
         other = _held.get(self.path)
         if other is not None and other.held:
             self._refuse("this process")
@@ -48,11 +54,12 @@ class WriterLock:
 
     def release(self) -> None:
         """Give the lock back; a second call, or one in a forked child, does nothing."""
-        if self.held:
-            del _held[self.path]
-            with contextlib.suppress(OSError):
-                self._file.truncate(0)
-        self._file.close()
+        with _table:
+            if self.held:
+                del _held[self.path]
+                with contextlib.suppress(OSError):
+                    self._file.truncate(0)
+            self._file.close()
 
 
 if sys.platform == "win32":
@@ -66,6 +73,9 @@ if sys.platform == "win32":
 
 else:
     import fcntl
+
+    # A child that is forked while another thread holds the table must not find it held for ever.
+    os.register_at_fork(before=_table.acquire, after_in_parent=_table.release, after_in_child=_table.release)
 
     def _lock(file: Any) -> None:
         # Not flock: a forked worker would inherit it and keep it after its parent was killed.

@@ -11,9 +11,9 @@ from typing import Any
 
 from smlstm.errors import ConfigurationError, SmlstmError
 from smlstm.training import RunConfig, Watcher, train
-from smlstm.training.checkpoint import Progress, difference, read_checkpoint
+from smlstm.training.checkpoint import Progress, read_checkpoint
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
-from smlstm.training.run import identity
+from smlstm.training.run import changed_since, identity
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def check_runs(config: RunConfig, folder: Path, names: list[str]) -> None:
         place = RunFolder(folder).stage(name)
         if not place.checkpoint.exists():
             continue
-        found = difference(read_checkpoint(place.checkpoint).identity, _identity(config, name))
+        found = changed_since(read_checkpoint(place.checkpoint).identity, config, name)
         if found:
             raise ConfigurationError(
                 f"{place.path} holds a run of another configuration: {found}. "
@@ -45,7 +45,7 @@ def check_runs(config: RunConfig, folder: Path, names: list[str]) -> None:
 def trained(config: RunConfig, folder: Path, name: str, minutes: float | None) -> Trained | None:
     """What is known of a run that is done; None if there is something left to train."""
     card = _read_card(RunFolder(folder).stage(name))
-    if card is None or difference(card["identity"], _identity(config, name)):
+    if card is None or changed_since(card["identity"], config, name):
         return None
     ended = Trained(**card["trained"])
     enough = card["minutes"] is None or (minutes is not None and minutes <= card["minutes"])
@@ -69,7 +69,7 @@ def train_within(
         raise SmlstmError(f"{name}: {minutes:g} minutes were too few for a single step; give more with --minutes")
     progress = read_checkpoint(place.checkpoint).progress
     ended = Trained(result.reason, result.finished, progress.seconds / 60, _epochs(place, progress))
-    card = {"minutes": minutes, "identity": _identity(config, name), "trained": vars(ended)}
+    card = {"minutes": minutes, "identity": identity(config, name), "trained": vars(ended)}
     part = place.path / "budget.json.part"
     part.write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
     part.replace(place.path / "budget.json")
@@ -80,11 +80,6 @@ def _epochs(place: StageFolder, progress: Progress) -> float:
     """Epochs that are done, the last one in part."""
     lines = [line["epoch_progress"] for line in read_metrics(place.metrics) if "epoch_progress" in line]
     return float(max([progress.epoch, *lines]))
-
-
-def _identity(config: RunConfig, name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(json.dumps(identity(config, name)))
-    return content
 
 
 def _read_card(place: StageFolder) -> dict[str, Any] | None:

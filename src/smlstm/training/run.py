@@ -140,14 +140,19 @@ def _find_checkpoint(config: RunConfig, name: str, place: StageFolder, fresh: bo
     if fresh or not place.checkpoint.exists():
         return None
     checkpoint = read_checkpoint(place.checkpoint)
-    wanted = identity(config, name)
-    found = difference(_with_defaults(checkpoint.identity, wanted, name, config), wanted)
+    found = changed_since(checkpoint.identity, config, name)
     if found:
         raise ConfigurationError(
             f"{place.path} holds a run of another configuration: {found}. Give --out another folder, "
             "or --fresh to start this one again"
         )
     return checkpoint
+
+
+def changed_since(found: dict[str, Any], config: RunConfig, name: str) -> str | None:
+    """The first setting in which a stage's identity, as it was written once, is not its configuration's."""
+    wanted = identity(config, name)
+    return difference(_with_defaults(found, wanted, name, config), wanted)
 
 
 def _with_defaults(found: dict[str, Any], wanted: dict[str, Any], name: str, config: RunConfig) -> dict[str, Any]:
