@@ -9,7 +9,7 @@ import torch
 
 from smlstm import Matcher
 from smlstm.batch import Tokens
-from smlstm.errors import InputError
+from smlstm.errors import ConfigurationError, InputError
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, LanguageModel, language_model
 from smlstm.training import read_config, reading, train
@@ -86,6 +86,26 @@ def test_two_processes_read_one_file(tmp_path):
     assert done == [True, True]
     assert path.stat().st_size == sum(map(len, CAPTIONS)) * WIDTH * 2
     assert not path.with_suffix(".part").exists()
+
+
+def test_two_readers_start_from_two_models(recipe, tmp_path):
+    """One MNLM reads with the language model, one has vectors of its own; the sm-LSTM takes over from both."""
+    first = read_config(recipe, [*READ[:1], 'stage.mnlm.model.sentence_pooling="mean"', "stage.mnlm.epochs=1"])
+    train(first, tmp_path / "first", stages=["mnlm"])
+    settings = [
+        *READ[1:],
+        "stage.mnlm.epochs=1",
+        "stage.smlstm.epochs=1",
+        'stage.smlstm.model.context_words="learned"',
+        f"stage.smlstm.start_from=['{tmp_path / 'first' / 'mnlm'}', 'mnlm']",
+    ]
+    config = read_config(recipe, settings)
+    results = train(config, tmp_path / "run")
+    assert [result.finished for result in results] == [True, True]
+    model = Matcher.load(tmp_path / "run" / "model")
+    assert model.context_embedding is not None
+    with pytest.raises(ConfigurationError, match="'nowhere' is neither an earlier stage"):
+        read_config(recipe, ["stage.smlstm.start_from=['mnlm', 'nowhere']"])
 
 
 def test_a_file_of_another_length_is_refused(tmp_path):

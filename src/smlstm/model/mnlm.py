@@ -68,22 +68,30 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
       what its steps add.
     - The sentence projection: MNLM's own, where both work on plain word vectors and it takes their mean. Otherwise MNLM
       has none, so that is the identity on n, or on the words' forward half.
+    - With `context_words` `learned`: from an MNLM of learned words what makes and compares n, from one that reads with
+      the language model the rest.
     """
     taken: list[str] = []
     width = mnlm.config.sentence_width
-    ours, theirs = model.embedding, mnlm.embedding
     same_vectors = model.config.language_model == mnlm.config.language_model and (
         bool(model.config.language_model) or model.config.embedding_width == mnlm.config.embedding_width
     )
+    ours: nn.Module = model.embedding
+    gives_words, gives_context, same_context = True, True, same_vectors
+    if model.context_embedding is not None:
+        # Two readers in one model: an MNLM that reads like the one has nothing to give to the other.
+        ours, gives_words = model.context_embedding, bool(mnlm.config.language_model)
+        gives_context = not gives_words
+        same_context = gives_context and model.config.embedding_width == mnlm.config.embedding_width
     if same_vectors and model.config.language_model:
         taken.append("language model")
-    if same_vectors and isinstance(ours, WordEmbedding) and isinstance(theirs, WordEmbedding):
+    if same_context and isinstance(ours, WordEmbedding) and isinstance(mnlm.embedding, WordEmbedding):
         known = [(row, mnlm.vocabulary.row(word)) for row, word in enumerate(model.vocabulary.words, start=2)]
         rows = torch.tensor([(UNKNOWN, UNKNOWN), *((new, old) for new, old in known if old != UNKNOWN)])
-        ours.weight[rows[:, 0]] = theirs.weight[rows[:, 1]]
+        ours.weight[rows[:, 0]] = mnlm.embedding.weight[rows[:, 1]]
         taken.append("word vectors")
     same_pooling = model.config.sentence_pooling == mnlm.config.sentence_pooling
-    if same_vectors and model.sentence_context is not None and same_pooling and model.config.sentence_width == width:
+    if same_context and model.sentence_context is not None and same_pooling and model.config.sentence_width == width:
         model.sentence_context.load_state_dict(mnlm.sentence_context.state_dict())
         taken.append("sentence context")
     knows_n = model.config.variant == "ctx" and model.config.sentence_width == width
@@ -93,11 +101,12 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
         words.forwards.load_state_dict(lstm.state_dict())
         knows_n = True
         taken.append("words' forward LSTM")
-    if model.comparison.image.weight.shape == mnlm.image.weight.shape:
+    if gives_words and model.comparison.image.weight.shape == mnlm.image.weight.shape:
         model.comparison.image.load_state_dict(mnlm.image.state_dict())
         taken.append("image projection")
-    if model.image_whole is not None and model.image_whole.weight.shape == mnlm.image.weight.shape:
-        model.image_whole.load_state_dict(mnlm.image.state_dict())
+    whole = model.image_whole if gives_context else None
+    if whole is not None and whole.weight.shape == mnlm.image.weight.shape:
+        whole.load_state_dict(mnlm.image.state_dict())
         taken.append("global score")
     linear = mnlm.sentence_context.linear
     same_shape = linear is not None and model.comparison.sentence.weight.shape == linear.weight.shape

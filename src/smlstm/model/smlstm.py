@@ -45,7 +45,7 @@ from smlstm.model.attention import ContextModulatedAttention, saliency
 from smlstm.model.comparison import Comparison, attended
 from smlstm.model.config import SMLSTMConfig
 from smlstm.model.image import scale_features
-from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, word_vectors
+from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, WordEmbedding, word_vectors
 from smlstm.text import Vocabulary
 
 
@@ -86,11 +86,14 @@ class SMLSTM(Matcher):
 
         self.embedding, vector_width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
-        self.sentence_context = (
-            SentenceContext(vector_width, config.sentence_width, config.sentence_pooling)
-            if in_context or by_context or config.global_score
-            else None
-        )
+        self.sentence_context: SentenceContext | None = None
+        self.context_embedding: WordEmbedding | None = None
+        if in_context or by_context or config.global_score:
+            width = vector_width
+            if config.context_words == "learned":
+                width = config.embedding_width
+                self.context_embedding = WordEmbedding(len(vocabulary), width)
+            self.sentence_context = SentenceContext(width, config.sentence_width, config.sentence_pooling)
         self.words: SentenceWords | PlainWords | None = None
         if not by_context:
             blstm = config.words == "blstm"
@@ -134,7 +137,11 @@ class SMLSTM(Matcher):
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
         vectors = self.dropout(self.embedding(tokens))  # N, J, embedding
-        context = None if self.sentence_context is None else self.sentence_context(vectors, tokens)  # N, E
+        context = None
+        if self.sentence_context is not None:
+            learned = self.context_embedding
+            read = vectors if learned is None else self.dropout(learned(tokens))
+            context = self.sentence_context(read, tokens)  # N, E
         whole = functional.normalize(context, dim=1) if context is not None and self.config.global_score else None
         if self.words is None:
             return EncodedSide(self.comparison.sentence(context)[:, None], None, None, None, whole)

@@ -81,9 +81,10 @@ class StageConfig(_Part):
         validate_default=True,
         description="what differs from the preset's objective, or from the paper's of a rival",
     )
-    start_from: str | None = Field(
+    start_from: str | list[str] | None = Field(
         default=None,
-        description="an earlier stage or the folder of a saved model: an sm-LSTM takes what it shares with an MNLM",
+        description="an earlier stage or the folder of a saved model: an sm-LSTM takes what it shares with an MNLM. Of "
+        "several, each gives what it shares, the last one's counts",
     )
     epochs: Positive = Field(default=10, description="passes over all captions; early stopping may end them sooner")
     batch_size: int = Field(
@@ -229,6 +230,11 @@ class StageConfig(_Part):
         if self.negatives == "mined" and not (self.mined_by or self.start_from):
             raise PydanticCustomError("mined_by", "mined batches need an MNLM: give mined_by or start_from", {})
         return self
+
+    @property
+    def sources(self) -> list[str]:
+        """All that `start_from` names."""
+        return [self.start_from] if isinstance(self.start_from, str) else list(self.start_from or ())
 
     def matcher_config(self, features: FeatureSpec) -> MatcherConfig:
         """The matcher's whole configuration, once the features are known."""

@@ -4,7 +4,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,18 +105,26 @@ def _with_paths(config: Config, folder: Path) -> Config:
     stages = {}
     earlier: set[str] = set()
     for name, stage in config.stage.items():
-        sources = {
-            field: str(find(Path(value)))
-            for field in ("start_from", "mined_by")
-            if (value := getattr(stage, field)) is not None and value not in earlier
-        }
-        for field, value in sources.items():
-            if not Path(value).exists():
-                known = ", ".join(sorted(earlier)) or "none"
-                raise ConfigurationError(
-                    f"stage.{name}.{field}: {getattr(stage, field)!r} is neither an earlier stage ({known}) "
-                    "nor a folder of a saved model"
-                )
-        stages[name] = stage.model_copy(update=sources)
+        found: dict[str, Any] = {}
+        for field in ("start_from", "mined_by"):
+            given = getattr(stage, field)
+            if isinstance(given, str):
+                found[field] = _source(given, earlier, find, f"stage.{name}.{field}")
+            elif given is not None:
+                found[field] = [_source(each, earlier, find, f"stage.{name}.{field}") for each in given]
+        stages[name] = stage.model_copy(update=found)
         earlier.add(name)
     return config.model_copy(update={"data": data, "vectors": vectors, "stage": stages})
+
+
+def _source(given: str, earlier: set[str], find: Callable[[Path], Path], place: str) -> str:
+    """The name of an earlier stage, or where a saved model is."""
+    if given in earlier:
+        return given
+    path = find(Path(given))
+    if not path.exists():
+        known = ", ".join(sorted(earlier)) or "none"
+        raise ConfigurationError(
+            f"{place}: {given!r} is neither an earlier stage ({known}) nor a folder of a saved model"
+        )
+    return str(path)

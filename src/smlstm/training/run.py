@@ -204,8 +204,8 @@ class World:
         if new and self.config.vectors is not None and not settings.language_model:
             taken = start_from_vectors(matcher, read_vectors(self.vocabulary, self.config.vectors.path))
             self.helpers.watcher.notice(f"{name} starts with {taken}")
-        if new and stage.start_from is not None:
-            trained = _load(stage.start_from, self.run)
+        for source in stage.sources if new else ():
+            trained = _load(source, self.run)
             taken = ", ".join(start_from_model(matcher, trained))
             self.helpers.watcher.notice(f"{name} starts from a trained {trained.kind}: {taken}")
         return matcher
@@ -214,8 +214,7 @@ class World:
         stage = self.config.stage[name]
         if stage.negatives != "mined":
             return None
-        source = stage.mined_by or stage.start_from
-        assert source is not None
+        source = stage.mined_by or stage.sources[0]
         mnlm = _load(source, self.run)
         if not isinstance(mnlm, MNLM):
             raise ConfigurationError(f"mined_by: {source} is a {mnlm.kind}, but an MNLM (or VSE++) mines")

@@ -50,12 +50,15 @@ def _take_equal(matcher: Matcher, trained: Matcher) -> list[str]:
     same_reader = matcher.config.language_model == trained.config.language_model
     if same_reader and matcher.config.language_model:
         taken.append("language model")
+    readers = [getattr(each.config, "context_words", "same") for each in (matcher, trained)]
     for name, tensor in matcher.state_dict().items():
+        if readers[0] != readers[1] and name.startswith(("sentence_context.", "sentence_attention.context.")):
+            continue  # learned for another reader of the whole sentence
         if name not in theirs or theirs[name].shape[1:] != tensor.shape[1:]:
             continue
         if not same_reader and not name.startswith("image"):
             continue  # learned for other word vectors
-        if name == "embedding.weight":
+        if name in ("embedding.weight", "context_embedding.weight"):
             rows = [(row, trained.vocabulary.row(word)) for row, word in enumerate(matcher.vocabulary.words, start=2)]
             pairs = torch.tensor([(1, 1), *((new, old) for new, old in rows if old > 1)])
             tensor[pairs[:, 0]] = theirs[name][pairs[:, 1]]
