@@ -58,16 +58,20 @@ def _options(
     """Match photos and sentences, and see what the model looked at."""
 
 
-def _register_commands() -> None:
-    """Import every command file of this folder; each adds its command to `app`."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+def _register_commands(asked: str = "") -> None:
+    """Import the file of the command that is asked for, or else every one here; each adds its own to `app`."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    for name in [asked] if asked in names else []:
+        importlib.import_module(f"{__name__}.{name}")
+    if not app.registered_commands and not app.registered_groups:
+        for name in names:
+            importlib.import_module(f"{__name__}.{name}")
 
 
 def main() -> None:
     """Run the command line; expected failures become one sentence and a stable exit code."""
     try:
-        _register_commands()
+        _register_commands(*sys.argv[1:2])
         app()
     except SmlstmError as error:
         typer.echo(f"smlstm: {error}", err=True)

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -42,10 +42,18 @@ class LanguageModel:
         self._weights = _unpack(packed)
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         self._pieces = {piece: row for row, piece in enumerate(lines)}
-        self.digest = _digest(folder)
+        self._folder = folder
         self._kept: OrderedDict[tuple[str, ...], Tensor] = OrderedDict()
         self._kept_words = 0
         self._lock = Lock()  # a server reads in several threads
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells what it reads from what another version would read."""
+        digest = hashlib.blake2b(str(_VERSION).encode(), digest_size=8)
+        for name in ("weights.safetensors", "pieces.txt"):
+            digest.update((self._folder / name).read_bytes())
+        return digest.hexdigest()
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Float16 vectors of each sentence's words; words, 384.
@@ -154,14 +162,6 @@ def language_model() -> LanguageModel:
     return LanguageModel()
 
 
-def _digest(folder: Path) -> str:
-    """Tells what it reads from what another version would read."""
-    digest = hashlib.blake2b(str(_VERSION).encode(), digest_size=8)
-    for name in ("weights.safetensors", "pieces.txt"):
-        digest.update((folder / name).read_bytes())
-    return digest.hexdigest()
-
-
 _NAMES = {
     "attention.self.query": "query",
     "attention.self.key": "key",
@@ -213,7 +213,7 @@ def _pack(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def _unpack(packed: dict[str, Tensor]) -> dict[str, Tensor]:
     scales = {name: tensor for name, tensor in packed.items() if name.endswith(".scale")}
     return {
-        name: tensor * scales[f"{name}.scale"] if f"{name}.scale" in scales else tensor
+        name: tensor.float().mul_(scales[f"{name}.scale"]) if f"{name}.scale" in scales else tensor
         for name, tensor in packed.items()
         if name not in scales
     }
