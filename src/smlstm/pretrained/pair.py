@@ -3,7 +3,8 @@
 A pair is a folder:
 
     shortlist/         a saved MNLM or VSE++
-    reranker/          a saved matcher of any kind, sm-LSTM as a rule, of the same backbone and grid
+    reranker/          a saved matcher of any kind, an sm-LSTM or an ensemble with one as a rule, of the same
+                       backbone and grid
     calibration.json   {"scale": a, "offset": b, "shortlist_weight": w}, fitted on dev
 
 A pair's score is the reranker's plus w times the shortlist's cosine, and its match probability sig(a score + b).
@@ -137,10 +138,18 @@ def save_pair(
 ) -> None:
     """Write a pair as `load_pair` reads it; `measured` is for people, `half` halves the files."""
     for matcher, part in ((shortlist, SHORTLIST), (reranker, RERANKER)):
-        (copy.deepcopy(matcher).half() if half else matcher).save(folder / part)
+        (_halved(matcher) if half else matcher).save(folder / part)
     if calibration is not None:
         content = {**calibration.model_dump(mode="json"), **({"measured": measured} if measured else {})}
         (folder / CALIBRATION).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _halved(matcher: Matcher) -> Matcher:
+    """A copy in half precision; what an ensemble weighs its members by keeps its digits."""
+    halved = copy.deepcopy(matcher)
+    for member in halved.members if isinstance(halved, Ensemble) else [halved]:
+        member.half()
+    return halved
 
 
 def _read_calibration(path: Path) -> Calibration | None:

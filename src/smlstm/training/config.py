@@ -246,8 +246,21 @@ class PairConfig(_Part):
     """Two of the stages as one model: the folder `pair`, for search, for the page, for all that takes a model."""
 
     shortlist: str = Field(default="mnlm", description="the stage whose vectors find candidates: an MNLM or a VSE++")
-    reranker: str = Field(default="smlstm", description="the stage that looks closely at them")
+    reranker: str | list[str] = Field(
+        default="smlstm",
+        description="the stage that looks closely at them; scores of several are added, each as wide as the first's",
+    )
+    fold_words: Positive | None = Field(
+        default=None,
+        description="word vectors that an MNLM has learned are stored with so many numbers: what its LSTM receives "
+        "changes as little as that allows",
+    )
     half: bool = Field(default=True, description="store weights in half precision: half the size, the same ranking")
+
+    @property
+    def rerankers(self) -> list[str]:
+        """All that `reranker` names."""
+        return [self.reranker] if isinstance(self.reranker, str) else list(self.reranker)
 
 
 class RunConfig(_Part):
@@ -288,8 +301,11 @@ class RunConfig(_Part):
 
     @model_validator(mode="after")
     def _pairs_what_is_there(self) -> "RunConfig":
-        for role in ("shortlist", "reranker") if self.pair is not None else ():
-            name = getattr(self.pair, role)
+        roles = [] if self.pair is None else [("shortlist", self.pair.shortlist)]
+        roles += [] if self.pair is None else [("reranker", name) for name in self.pair.rerankers]
+        if self.pair is not None and not self.pair.rerankers:
+            raise PydanticCustomError("pair", "pair.reranker: name at least one stage", {})
+        for role, name in roles:
             if name not in self.stage:
                 raise PydanticCustomError(
                     "pair",

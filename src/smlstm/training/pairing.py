@@ -9,6 +9,8 @@ import numpy.typing as npt
 import torch
 
 from smlstm.matcher import Matcher
+from smlstm.model import MNLM, Ensemble
+from smlstm.model.mnlm import fold_words
 from smlstm.pretrained.calibration import PRIOR, ScoredPairs, fit_calibration, reliability, weight_of
 from smlstm.pretrained.pair import save_pair
 from smlstm.training.config import PairConfig, RunConfig
@@ -23,45 +25,72 @@ Integers = npt.NDArray[np.int64]
 
 @torch.inference_mode()
 def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: torch.device, watcher: Watcher) -> None:
-    """Score all of dev with both models, fit the calibration, and write `pair/`."""
-    shortlist, reranker = (
-        _as_saved(Matcher.load(run.stage(stage).best_model), wanted.half).to(device)
-        for stage in (wanted.shortlist, wanted.reranker)
-    )
+    """Score all of dev with all models of the pair, fit the calibration, and write `pair/`."""
+    stages = list(dict.fromkeys([wanted.shortlist, *wanted.rerankers]))
+    matchers = {stage: _as_saved(Matcher.load(run.stage(stage).best_model), wanted).to(device) for stage in stages}
     names: list[str] = []
-    matrices: list[tuple[Scores, Scores, Integers]] = []
+    scores: dict[str, list[Scores]] = {stage: [] for stage in stages}
+    images_of: list[Integers] = []
     for entry in config.data:
         if not entry.dev:
             continue
         _, dev, _ = read_examples([entry])
         names.append(entry.dataset.name)
         watcher.notice(f"calibrating on dev of {names[-1]}: {len(dev):,} captions")
-        scored = []
-        for stage, matcher in ((wanted.shortlist, shortlist), (wanted.reranker, reranker)):
+        for stage, matcher in matchers.items():
             with watcher.scoring(f"Scoring dev of {names[-1]} with {stage}") as progress:
-                scored.append(dev_scores(matcher, dev, progress))
-        (first, image_of), (second, _) = scored
-        matrices.append((first, second, image_of))
-    weight = weight_of([first for first, _, _ in matrices], [second for _, second, _ in matrices])
-    together = [(second + np.float32(weight) * first, image_of) for first, second, image_of in matrices]
+                found, image_of = dev_scores(matcher, dev, progress)
+            scores[stage].append(found)
+        images_of.append(image_of)
+    first = scores[wanted.rerankers[0]]  # all others are made as wide as its scores: each counts alike
+    widths = [weight_of(scores[stage], first) for stage in wanted.rerankers]
+    reranked = [
+        np.sum([np.float32(width) * scores[stage][k] for stage, width in zip(wanted.rerankers, widths, strict=True)], 0)
+        for k in range(len(names))
+    ]
+    near = scores[wanted.shortlist]
+    weight = weight_of(near, first)
+    together = [
+        (second + np.float32(weight) * short, image_of)
+        for short, second, image_of in zip(near, reranked, images_of, strict=True)
+    ]
     calibration = fit_calibration(ScoredPairs.of(together), weight)
     measured: dict[str, Any] = {"prior": PRIOR, "dev": {}}
-    for name, (first, second, image_of), whole in zip(names, matrices, together, strict=True):
-        sums = [DevMetrics.of(scores, image_of).sum for scores in (first, second, whole[0])]
-        watcher.notice(
-            f"dev Sum on {name}: {wanted.shortlist} {sums[0]:.1f}, {wanted.reranker} {sums[1]:.1f}, both {sums[2]:.1f}"
-        )
+    for k, name in enumerate(names):
+        sums = {stage: DevMetrics.of(each[k], images_of[k]).sum for stage, each in scores.items()}
+        second, whole = (DevMetrics.of(each, images_of[k]).sum for each in (reranked[k], together[k][0]))
+        each = ", ".join(f"{stage} {found:.1f}" for stage, found in sums.items())
+        watcher.notice(f"dev Sum on {name}: {each}, {'both' if len(sums) == 2 else 'all'} {whole:.1f}")
         measured["dev"][name] = {
-            "images": len(first),
-            "captions": len(image_of),
-            "sum": {"shortlist": round(sums[0], 2), "reranker": round(sums[1], 2), "pair": round(sums[2], 2)},
-            "reliability": asdict(reliability(ScoredPairs.of([whole]), calibration)),
+            "images": len(near[k]),
+            "captions": len(images_of[k]),
+            "sum": {
+                "shortlist": round(sums[wanted.shortlist], 2),
+                "reranker": round(second, 2),
+                "pair": round(whole, 2),
+                "models": {stage: round(found, 2) for stage, found in sums.items()},
+            },
+            "reliability": asdict(reliability(ScoredPairs.of([together[k]]), calibration)),
         }
+    reranker = _added([matchers[stage] for stage in wanted.rerankers], widths)
     shutil.rmtree(run.pair, ignore_errors=True)
-    save_pair(run.pair, shortlist.cpu(), reranker.cpu(), calibration, measured=measured, half=wanted.half)
+    save_pair(
+        run.pair, matchers[wanted.shortlist].cpu(), reranker.cpu(), calibration, measured=measured, half=wanted.half
+    )
     watcher.notice(f"the pair is in {run.pair}")
 
 
-def _as_saved(matcher: Matcher, half: bool) -> Matcher:
+def _added(matchers: list[Matcher], weights: list[float]) -> Matcher:
+    """Several as one."""
+    if len(matchers) == 1:
+        return matchers[0]
+    ensemble = Ensemble(matchers)
+    ensemble.deviations.copy_(1 / torch.tensor(weights))
+    return ensemble.eval()
+
+
+def _as_saved(matcher: Matcher, wanted: PairConfig) -> Matcher:
     """With the weights that the files will have: figures are of what is used later."""
-    return matcher.half().float() if half else matcher
+    if wanted.fold_words is not None and isinstance(matcher, MNLM):
+        matcher = fold_words(matcher, wanted.fold_words)
+    return matcher.half().float() if wanted.half else matcher
