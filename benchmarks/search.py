@@ -13,7 +13,7 @@ whose latencies are right and whose agreement says little.
 | embeddings only | the same without rerank |
 | exhaustive | sm-LSTM over every entry |
 
-A library takes 81 kB an entry on the disk at the compact size: 8 GB for 100,000.
+A library takes 82 kB an entry on the disk with the shipped model: 8 GB for 100,000.
 """
 
 import argparse
