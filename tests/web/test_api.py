@@ -1,5 +1,6 @@
 import io
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from PIL import Image
 from smlstm.search import Library
 from smlstm.web.app import create_app
 from smlstm.web.results import SHORTLISTS
+from smlstm.web.served import Served
 from smlstm.web.settings import Settings
 from tests.web.made import ADDRESS, COUNT, caption, save, upload
 
@@ -189,6 +191,25 @@ def test_indexing_goes_on_behind_the_page(pair, pictures, tmp_path):
         assert wait_until_indexed(client)["photos"] == 5
         found = ask(client, sentence=caption(pictures[4]))
         assert found["photos"][0]["name"] == name_of(pictures[4]) and found["searched"] == 5
+
+
+def test_once_indexing_has_ended_the_counts_are_final(pair, pictures, tmp_path, monkeypatch):
+    """Also for who asked while it ended: counting takes as long as indexing here."""
+
+    def slowly(served):
+        found = real(served)
+        for thread in threading.enumerate():
+            if thread.name == "indexing":
+                thread.join()
+        return found
+
+    real = Served.photo_count
+    monkeypatch.setattr(Served, "photo_count", slowly)
+    save(pictures[:3], tmp_path / "photos")
+    library = Library(tmp_path / "library", model=pair, runtime="torch")
+    settings = Settings(folders=(str(tmp_path / "photos"),))
+    with TestClient(create_app(library, settings, index=True), base_url=ADDRESS) as client:
+        assert wait_until_indexed(client)["photos"] == 3
 
 
 def test_a_second_indexing_is_refused_while_one_runs(pair, pictures, tmp_path, monkeypatch):

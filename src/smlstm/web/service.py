@@ -212,13 +212,15 @@ class Service:
     def state(self) -> answers.LibraryState:
         """The library as it is now."""
         reranker = self.pair.reranker
+        # Before anything is counted: once it says that indexing has ended, the counts are those of the end.
+        indexing = self.indexing.state()
         return answers.LibraryState(
             library=printable(self.library.folder),
             photos=self.served.photo_count(),
             files=self.served.file_count(),
             skipped=self.served.skipped(0, 0).total,
             folders=[folder for folder, _ in self.served.folders()],
-            indexing=self.indexing.state(),
+            indexing=indexing,
             model=answers.Model(
                 kind=reranker.kind,
                 attends=reranker.attends,
