@@ -2,12 +2,14 @@ import io
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from smlstm.model import Ensemble
 from smlstm.search import Library
 from smlstm.web.app import create_app
 from smlstm.web.results import SHORTLISTS
@@ -191,6 +193,21 @@ def test_indexing_goes_on_behind_the_page(pair, pictures, tmp_path):
         assert wait_until_indexed(client)["photos"] == 5
         found = ask(client, sentence=caption(pictures[4]))
         assert found["photos"][0]["name"] == name_of(pictures[4]) and found["searched"] == 5
+
+
+def test_several_that_rerank_together_are_named_and_shown(pair, pictures, tmp_path):
+    """The shipped model is made so."""
+    save(pictures[:4], tmp_path / "photos")
+    together = replace(pair, reranker=Ensemble([pair.reranker, pair.shortlist]).eval(), digest="")
+    assert together.digest != pair.digest
+    library = Library(tmp_path / "library", model=together, runtime="torch")
+    library.index(tmp_path / "photos")
+    with TestClient(create_app(library), base_url=ADDRESS) as client:
+        assert client.get("/api/v1/library").json()["model"]["kind"] == "sm-lstm + mnlm"
+        best = ask(client, sentence=caption(pictures[1]))["photos"][0]
+        assert best["name"] == name_of(pictures[1])
+        (seen,) = ask(client, "/explain", photos=[best["id"]], sentences=[caption(pictures[1])])["explanations"]
+        assert len(seen["steps"]) == 3
 
 
 def test_once_indexing_has_ended_the_counts_are_final(pair, pictures, tmp_path, monkeypatch):

@@ -107,5 +107,10 @@ class Ensemble(Matcher):
         return member._attend(_parts(images)[index], _parts(sentences)[index])
 
 
+def members_of(matcher: Matcher) -> list[Matcher]:
+    """Of an ensemble its members, of any other matcher itself."""
+    return matcher._matchers() if isinstance(matcher, Ensemble) else [matcher]
+
+
 def _parts(batch: Batch) -> tuple[Batch, ...]:
     return cast(EncodedByMembers, batch).members

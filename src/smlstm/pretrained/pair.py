@@ -26,6 +26,7 @@ from smlstm.batch import Batch, ImageFeatures
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
 from smlstm.model import MNLM, Ensemble
+from smlstm.model.ensemble import members_of
 from smlstm.model.mnlm import Embedded
 from smlstm.pretrained.calibration import Calibration
 from smlstm.scoring.precision import choose_precision
@@ -147,7 +148,7 @@ def save_pair(
 def _halved(matcher: Matcher) -> Matcher:
     """A copy in half precision; what an ensemble weighs its members by keeps its digits."""
     halved = copy.deepcopy(matcher)
-    for member in halved.members if isinstance(halved, Ensemble) else [halved]:
+    for member in members_of(halved):
         member.half()
     return halved
 

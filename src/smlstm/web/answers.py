@@ -195,7 +195,7 @@ class Indexing(BaseModel):
 class Model(BaseModel):
     """What the model can do."""
 
-    kind: str
+    kind: str = Field(description="Of the reranker; of several that are added up, all of them.")
     attends: bool = Field(description="Whether it can show where it looked.")
     calibrated: bool
     words: int = Field(description="How many words it knows.")

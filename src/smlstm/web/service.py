@@ -14,6 +14,7 @@ from smlstm.errors import InputError
 from smlstm.explain import Explanation, explain_encoded
 from smlstm.explain.photos import SHOWN_SIDE
 from smlstm.explain.picture import gallery
+from smlstm.model.ensemble import members_of
 from smlstm.search.browsing import newest
 from smlstm.search.naming import known_phrases
 from smlstm.web import answers
@@ -222,7 +223,7 @@ class Service:
             folders=[folder for folder, _ in self.served.folders()],
             indexing=indexing,
             model=answers.Model(
-                kind=reranker.kind,
+                kind=" + ".join(matcher.kind for matcher in members_of(reranker)),
                 attends=reranker.attends,
                 calibrated=self.pair.calibrated,
                 words=len(reranker.vocabulary),
