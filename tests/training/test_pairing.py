@@ -110,6 +110,8 @@ def test_it_waits_for_all_stages(paired, tmp_path):
     ("setting", "message"),
     [
         ("pair.reranker=scan", 'pair.reranker: there is no stage "scan"; this run has mnlm, smlstm'),
+        ("pair.reranker=[]", "  - pair.reranker: name at least one stage"),
+        ("pair.reranker=['smlstm', 'scan']", 'there is no stage "scan"'),
         ("pair.shortlist=smlstm", "a shortlist needs unit vectors"),
         ("pair.halves=true", "there is no such setting"),
     ],

@@ -301,18 +301,18 @@ class RunConfig(_Part):
 
     @model_validator(mode="after")
     def _pairs_what_is_there(self) -> "RunConfig":
-        roles = [] if self.pair is None else [("shortlist", self.pair.shortlist)]
-        roles += [] if self.pair is None else [("reranker", name) for name in self.pair.rerankers]
-        if self.pair is not None and not self.pair.rerankers:
+        if self.pair is None:
+            return self
+        if not self.pair.rerankers:
             raise PydanticCustomError("pair", "pair.reranker: name at least one stage", {})
-        for role, name in roles:
+        for role, name in [("shortlist", self.pair.shortlist), *(("reranker", name) for name in self.pair.rerankers)]:
             if name not in self.stage:
                 raise PydanticCustomError(
                     "pair",
                     'pair.{role}: there is no stage "{name}"; this run has {stages}',
                     {"role": role, "name": name, "stages": ", ".join(self.stage)},
                 )
-        if self.pair is not None and self.stage[self.pair.shortlist].kind not in ("mnlm", "vse++"):
+        if self.stage[self.pair.shortlist].kind not in ("mnlm", "vse++"):
             raise PydanticCustomError(
                 "pair",
                 "pair.shortlist: {name} is of kind {kind}, but a shortlist needs unit vectors: mnlm or vse++",
@@ -342,4 +342,5 @@ def describe(problem: Any) -> str:
         return f"{place}: is missing"
     found = problem.get("input")
     shown = f" (found {found!r})" if isinstance(found, str | int | float | bool) else ""
-    return f"{place}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{shown}"
+    message = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}{shown}"
+    return f"{place}: {message}" if place else message  # what concerns several settings names them itself

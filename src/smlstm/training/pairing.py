@@ -85,7 +85,8 @@ def _added(matchers: list[Matcher], weights: list[float]) -> Matcher:
     if len(matchers) == 1:
         return matchers[0]
     ensemble = Ensemble(matchers)
-    ensemble.deviations.copy_(1 / torch.tensor(weights))
+    # A weight of 0 is that of a model whose scores are all alike: it changes no order, and files hold no infinity.
+    ensemble.deviations.copy_(torch.tensor([1 / weight if weight else 1.0 for weight in weights]))
     return ensemble.eval()
 
 
