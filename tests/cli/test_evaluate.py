@@ -154,6 +154,9 @@ def never(*_: object, **__: object) -> None:
         (("{w}/models/lite", "--data", "{w}/captions.csv"), "12 of 12 photos are not there, the first is"),
         (("{w}/models/mnlm", "--data", "{w}/captions.csv", "--protocol", "folds"), "12 images cannot be cut into"),
         (("{w}/a.npy", "--matrices", "--data", "{w}/captions.csv"), "--data says nothing beside --matrices"),
+        (("{w}/a.npy", "--matrices", "--split", "dev"), "--split says nothing beside --matrices"),
+        (("{w}/a.npy", "--matrices", "--precision", "bfloat16"), "--precision says nothing beside --matrices"),
+        (("{w}/models/mnlm", "--data", "{w}/captions.csv", "--kind", "crowd"), "--kind goes with --judgement"),
         (("{w}/models/mnlm", "--data", "{w}/captions.csv", "--captions", "{w}"), "goes with a feature store"),
     ],
 )  # fmt: skip
@@ -180,7 +183,7 @@ def test_photos_are_extracted_with_the_models_backbone(tmp_path, monkeypatch):
     first = evaluate(*arguments)
     monkeypatch.setattr("smlstm.evaluation.feature_plan.Extractor", never)
     assert evaluate(*arguments) == first
-    (store,) = (tmp_path / "cache" / "features").iterdir()
+    (store,) = (place for place in (tmp_path / "cache" / "features").iterdir() if place.is_dir())
     assert store.name.startswith("captions-efficientnet-lite0-4-")
 
 

@@ -83,6 +83,7 @@ def test_photos_without_places_get_no_pointing_game(world, data, tmp_path):
     [
         (("{w}/blind", "--data", "{w}/scenes"), r"blind has no attention \(mnlm\)"),
         (("{w}/full", "--data", "{w}/scenes", "--save", "{w}/m"), "--save says nothing beside --attention"),
+        (("{w}/full", "--data", "{w}/scenes", "--protocol", "folds"), "--protocol says nothing beside --attention"),
         (("{w}/full", "--data", "{w}/scenes", "--judgement", "{w}/r"), "--attention says nothing beside --judgement"),
         (("{w}/full", "--data", "{w}/scenes", "--split", "test"), 'no "test" split'),
     ],

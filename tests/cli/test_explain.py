@@ -54,7 +54,7 @@ def test_a_pair_is_explained_on_the_terminal_and_in_a_picture(smlstm):
     first, *steps = out.splitlines()
     assert first.startswith('dog.jpg  "a red zebra"  score ')
     assert [line[:8] for line in steps] == ["  step 1", "  step 2", "  step 3"]
-    assert "has not learned zebra" in err
+    assert "“a red zebra”: Words that the model has not learned: zebra." in err
     assert "written: seen.png" in err
     assert Image.open("seen.png").width > 1000
 
@@ -78,6 +78,21 @@ def test_photos_and_sentences_make_all_pairs_and_models_are_compared(smlstm):
     assert Path("both.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_a_stage_stands_for_its_model_and_cut_words_are_told(smlstm):
+    long = " ".join(["dog"] * 300)
+    code, _, err = smlstm("dog.jpg", long, "--model", "full", "--grid", "2")
+    assert code == 0
+    words = SMLSTMConfig(**SIZES).max_words
+    assert f"…”: The model read the first {words} words; {300 - words} were cut." in err
+
+
+def test_a_sentence_too_long_for_a_file_name_is_a_sentence(smlstm):
+    sentence = "собака бежит по пляжу " * 9
+    code, out, _ = smlstm("dog.jpg", sentence, "--model", "full", "--grid", "2")
+    assert code == 0
+    assert len(out.splitlines()) == 4
+
+
 def test_a_model_that_does_not_say_its_grid_is_told_of(smlstm):
     code, _, err = smlstm("dog.jpg", "a red dog", "--model", "full/model")
     assert code == 0
@@ -89,7 +104,7 @@ def test_a_model_that_does_not_say_its_grid_is_told_of(smlstm):
     [
         (["dog.jpg", "a dog", "--model", "blind"], 3, "blind has no attention (mnlm)"),
         (["dog.jpg", "a dog", "--model", "nameless"], 2, "does not say which backbone"),
-        (["dog.jpg", "a dog", "--model", "nowhere"], 3, "nowhere is not a saved model"),
+        (["dog.jpg", "a dog", "--model", "nowhere"], 3, "nowhere does not exist"),
         (["missing.jpg", "a dog", "--model", "full/model"], 3, "cannot read photo missing.jpg: there is no such file"),
         (["broken.jpg", "a dog", "--model", "full/model"], 3, "cannot read photo broken.jpg: the JPEG data is damaged"),
         (["dog.jpg", "...", "--model", "full/model"], 3, "sentence 0 has no words"),
@@ -98,6 +113,8 @@ def test_a_model_that_does_not_say_its_grid_is_told_of(smlstm):
         (["a dog", "a cat", "--model", "full/model"], 3, "there is no photo among 'a dog', 'a cat'"),
         (["dog.jpg", "a dog", "--model", "full/model", "--out", "x.gif"], 3, "must end in .png or .html"),
         (["dog.jpg", "a dog", "--model", "full/model", "--grid", "99"], 2, "grid 99 is outside"),
+        (["dog.jpg", "a dog", "--model", "full/model", "--pairs", "3"], 3, "--pairs goes with --data"),
+        (["--data", "nowhere", "--model", "full/model"], 2, "--runtime says nothing beside --data"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(smlstm, arguments, code, told):

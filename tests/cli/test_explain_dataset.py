@@ -59,6 +59,13 @@ def test_with_and_without_context_the_same_pairs_stand_beside_each_other(world, 
     assert Image.open(tmp_path / "both.png").width > 1000
 
 
+def test_a_feature_store_is_explained_with_the_captions_of_its_dataset(world, data):
+    store = ("--data", world / "scenes" / "features", "--captions", world / "scenes")
+    assert explain(*store, "--model", world / "full", "--pairs", 2) == explain(
+        *data, "--model", world / "full", "--pairs", 2
+    )
+
+
 def test_averages_are_over_every_caption_of_the_split(world, data, tmp_path):
     arguments = (*data, "--model", world / "full", "--compare", world / "att", "--average")
     found = json.loads(explain(*arguments, "--json", "--out", tmp_path / "centre.png"))["models"]
@@ -88,6 +95,12 @@ def test_averages_are_over_every_caption_of_the_split(world, data, tmp_path):
         (("--data", "{w}/scenes", "--model", "{w}/full", "--split", "test"), 'no "test" split'),
         (("--model", "{w}/full", "--average"), "--average goes with --data"),
         (("--model", "{w}/full", "--features", "{w}/scenes"), "--features goes with --data"),
+        (("--data", "{w}/scenes", "--model", "{w}/full", "--average", "--pairs", "3"), "--pairs says nothing beside"),
+        (
+            ("--data", "{w}/scenes", "--model", "{w}/full", "--compare", "{w}/full"),
+            "given twice: give different models",
+        ),
+        (("--data", "{w}/scenes/features", "--model", "{w}/full"), "give the dataset as --captions"),
         (("--model", "{w}/full"), "there is no photo: give a file and a sentence, or a dataset with --data"),
     ],
 )

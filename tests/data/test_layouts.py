@@ -5,6 +5,7 @@ import pytest
 
 from smlstm.data import Dataset, open_dataset
 from smlstm.data.summary import summarise
+from smlstm.data.tokens_file import read_token_file
 from smlstm.errors import ConfigurationError, InputError
 
 Files = dict[str, object]
@@ -79,6 +80,13 @@ def test_flickr8k_gone_wrong_is_a_sentence(tmp_path: Path, change: Files, messag
 def test_flickr8k_without_lists_says_which_it_wants(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none of the split lists Flickr_8k\.trainImages\.txt"):
         open_dataset(write(tmp_path, {"Flickr8k.token.txt": "1.jpg#0\tA dog"}))
+
+
+def test_captions_of_a_token_file_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """Ratings of captions name them so."""
+    path = tmp_path / "Flickr8k.token.txt"
+    path.write_text("1.jpg#1\tsecond\n2.jpg#0\tother\n1.jpg#10\tlast\n1.jpg#0\tfirst\n3.jpg#x\ta\n3.jpg#x\tb\n")
+    assert read_token_file(path) == {"1.jpg": ["first", "second", "last"], "2.jpg": ["other"], "3.jpg": ["a", "b"]}
 
 
 def test_text_that_is_not_utf8_is_a_sentence(tmp_path: Path) -> None:

@@ -90,6 +90,21 @@ def test_missing_photos_are_extracted_once_into_the_cache(world, tmp_path, made)
     assert again.where.is_relative_to(tmp_path / "cache" / "features")
 
 
+def test_photos_that_were_changed_are_extracted_anew_into_the_cache(world, tmp_path, made):
+    candidates = load_candidates([save_mnlm(tmp_path / "a")])
+    before, _ = plan_features(candidates, *read(world), grid=3)["patches"].complete().read(["004.png", "005.png"])
+    one, other = (world / "004.png").read_bytes(), (world / "005.png").read_bytes()
+    (world / "004.png").write_bytes(other)
+    (world / "005.png").write_bytes(one)
+    plan = plan_features(candidates, *read(world), grid=3)["patches"]
+    assert len(plan.missing) == 12
+    after, _ = plan.complete().read(["005.png", "004.png"])
+    assert np.array_equal(before, after) and not np.array_equal(before[0], before[1])
+    assert plan_features(candidates, *read(world), grid=3)["patches"].missing == ()
+    (world / "004.png").unlink()
+    assert plan_features(candidates, *read(world), grid=3)["patches"].missing == (), "stored photos may be gone"
+
+
 def test_a_store_is_continued_with_its_own_grid(world, tmp_path, made):
     with FeatureStore.open(tmp_path / "store", SPEC) as store:
         store.append(["004.png"], np.ones((1, 9, 8)), np.ones((1, 8)))

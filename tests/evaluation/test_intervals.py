@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from smlstm.errors import InputError
-from smlstm.evaluation import both_ways, compare, ranks, recall_intervals
+from smlstm.evaluation import both_ways, compare, metric_intervals, ranks
 
 
 def matrix(images=60, captions=3, signal=1.0, seed=0):
@@ -16,9 +16,10 @@ def matrix(images=60, captions=3, signal=1.0, seed=0):
 
 def test_values_are_the_metrics():
     found = ranks(*matrix())
-    intervals, expected = recall_intervals(found, draws=50), both_ways(found)
-    assert intervals["i2t_r5"].value == pytest.approx(expected.annotation.r5)
-    assert intervals["t2i_r10"].value == pytest.approx(expected.retrieval.r10)
+    intervals, expected = metric_intervals(found, draws=50), both_ways(found)
+    for way, metrics in (("i2t", expected.annotation), ("t2i", expected.retrieval)):
+        for name in ("r1", "r5", "r10", "median", "mean", "mrr"):
+            assert intervals[f"{way}_{name}"].value == pytest.approx(getattr(metrics, name))
     assert intervals["sum"].value == pytest.approx(expected.sum)
     assert all(interval.low <= interval.value <= interval.high for interval in intervals.values())
 
@@ -26,23 +27,28 @@ def test_values_are_the_metrics():
 def test_intervals_are_those_of_a_plain_bootstrap():
     found = ranks(*matrix())
     generator = np.random.default_rng(9)
-    sums = []
+    plain = {"sum": [], "t2i_mean": [], "t2i_median": [], "i2t_median": [], "t2i_mrr": []}
     for _ in range(3000):
         drawn = generator.integers(0, 60, 60)
         annotation = found.annotation[drawn]
         retrieval = np.concatenate([found.retrieval[found.retrieval_images == image] for image in drawn])
-        sums.append(100 * sum((each <= k).mean() for each in (annotation, retrieval) for k in (1, 5, 10)))
-    ours = recall_intervals(found, draws=3000)["sum"]
-    low, high = np.quantile(sums, [0.025, 0.975])
-    assert ours.low == pytest.approx(low, abs=0.06 * (high - low))
-    assert ours.high == pytest.approx(high, abs=0.06 * (high - low))
+        plain["sum"].append(100 * sum((each <= k).mean() for each in (annotation, retrieval) for k in (1, 5, 10)))
+        plain["t2i_mean"].append(retrieval.mean())
+        plain["t2i_median"].append(np.median(retrieval))
+        plain["i2t_median"].append(np.median(annotation))
+        plain["t2i_mrr"].append((1 / retrieval).mean())
+    ours = metric_intervals(found, draws=3000)
+    for name, values in plain.items():
+        low, high = np.quantile(values, [0.025, 0.975])
+        assert ours[name].low == pytest.approx(low, abs=0.08 * (high - low) + 1e-9), name
+        assert ours[name].high == pytest.approx(high, abs=0.08 * (high - low) + 1e-9), name
 
 
 def test_captions_of_an_image_are_drawn_together():
     """Equal captions of an image add nothing: the interval is as wide as with one caption each."""
     scores, image_of = matrix(captions=1)
-    once = recall_intervals(ranks(scores, image_of))["t2i_r5"]
-    five = recall_intervals(ranks(np.repeat(scores, 5, axis=1), np.repeat(image_of, 5)))["t2i_r5"]
+    once = metric_intervals(ranks(scores, image_of))["t2i_r5"]
+    five = metric_intervals(ranks(np.repeat(scores, 5, axis=1), np.repeat(image_of, 5)))["t2i_r5"]
     assert (five.low, five.high) == pytest.approx((once.low, once.high))
 
 

@@ -92,6 +92,14 @@ def test_the_same_job_may_go_on_and_another_may_not_overwrite(tmp_path):
     reserve(tmp_path, Candidate("one", None, "other weights"), gallery(), SPEC, "float32")
 
 
+@pytest.mark.parametrize("content", ['{"key": 1}', "[]", "no JSON"])
+def test_a_file_of_someone_else_is_not_overwritten(tmp_path, content):
+    (tmp_path / "one.json").write_text(content)
+    with pytest.raises(InputError, match=r"one\.json was not written by `smlstm evaluate --save`"):
+        reserve(tmp_path, Candidate("one", None, "one"), gallery(), SPEC, "float32")
+    assert (tmp_path / "one.json").read_text() == content
+
+
 @pytest.mark.parametrize("standardised", [False, True])
 def test_the_sum_is_the_ensembles(standardised, monkeypatch):
     monkeypatch.setattr("smlstm.evaluation.matrices._ROWS", 4)

@@ -15,14 +15,31 @@ def test_a_result_has_its_metrics_and_an_interval_around_sum():
     assert set(content["annotation"]) == {"r1", "r5", "r10", "median", "mean", "mrr"}
 
 
-def test_folds_are_measured_apart_and_their_images_drawn_together():
-    scores, image_of = noisy(2000, 1, 3.0, 1)
-    result = measure("folds", scores, image_of, "folds")
+def unequal_folds(signal, seed):
+    """Two folds: in the first every image has one caption, in the second five, which are harder to tell."""
+    image_of = np.concatenate([np.arange(1000), np.repeat(np.arange(1000, 2000), 5)])
+    scores = np.random.default_rng(seed).normal(size=(2000, len(image_of))).astype(np.float32)
+    scores[image_of, np.arange(len(image_of))] += np.where(image_of < 1000, signal + 1, signal)
+    return scores, image_of
+
+
+def test_intervals_and_tests_of_folds_belong_to_the_means_over_folds():
+    """Also where folds have different numbers of captions, so that a mean over folds is not one over captions."""
+    scores, image_of = unequal_folds(2.0, 1)
+    result, better = (measure(name, *unequal_folds(signal, 1), "folds") for name, signal in (("a", 2.0), ("b", 2.5)))
     assert result.metrics == evaluate_folds(scores, image_of)
-    assert result.intervals["sum"].value == pytest.approx(result.metrics.sum), "equally many captions in every fold"
-    assert len(result.ranks.annotation) == 2000
-    assert result.ranks.retrieval.max() <= 1000
-    assert np.array_equal(result.ranks.retrieval_images, np.arange(2000))
+    assert [len(fold.retrieval) for fold in result.folds] == [1000, 5000]
+    for way, found in (("i2t", result.metrics.annotation), ("t2i", result.metrics.retrieval)):
+        for name in ("r1", "r5", "r10", "median", "mean", "mrr"):
+            interval = result.intervals[f"{way}_{name}"]
+            assert interval.value == pytest.approx(getattr(found, name))
+            assert interval.low <= interval.value <= interval.high
+    whole = result.intervals["sum"]
+    assert whole.value == pytest.approx(result.metrics.sum)
+    assert whole.low < result.metrics.sum < whole.high
+    (test,) = comparisons([result, better])
+    assert test.found.difference.value == pytest.approx(better.metrics.sum - result.metrics.sum)
+    assert test.found.difference.low < test.found.difference.value < test.found.difference.high
 
 
 def test_each_is_tested_against_the_first_or_against_all():

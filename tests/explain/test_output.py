@@ -9,7 +9,7 @@ from PIL import Image
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.explain import average_maps, explain, picture, write, write_averages, write_comparison
-from smlstm.explain.blocks import text, weighted_words
+from smlstm.explain.blocks import score_line, text, weighted_words
 from smlstm.explain.picture import colour_limit
 from smlstm.rivals.scan import SCAN, SCANConfig
 from smlstm.text import Vocabulary
@@ -90,6 +90,11 @@ def test_models_stand_beside_each_other(features, photos, explanations, tmp_path
     write_comparison({"with context": explanations, "without context": other}, tmp_path / "both.html")
     page = check_self_contained((tmp_path / "both.html").read_text(encoding="utf-8"))
     assert len(page.all("h3")) == 6
+    assert sum("has not learned: an, unseen, b, zebra" in words for words in page.words) == 1
+    few = explain(build(variant="att", max_words=4), features, SENTENCES, names=names, photos=photos)
+    write_comparison({"one": explanations, "other": few}, tmp_path / "few.html")
+    page = check_self_contained((tmp_path / "few.html").read_text(encoding="utf-8"))
+    assert any(words.startswith("other: The model read the first 4 words; ") for words in page.words)
     with pytest.raises(InputError, match="on the same pairs only"):
         write_comparison({"a": explanations, "b": other[:2]}, tmp_path / "both.png")
 
@@ -124,6 +129,14 @@ def test_one_sharp_map_does_not_leave_the_others_in_the_dark():
     assert colour_limit([np.array([1.1], np.float32)]) == 2
     assert colour_limit([np.array([3.0], np.float32), np.array([1.0], np.float32)]) == 3
     assert colour_limit([np.array([40.0], np.float32)]) == 4
+
+
+def test_a_score_that_hardly_changes_is_drawn_so():
+    flat, steep = score_line([-0.165, -0.166, -0.167]), score_line([0.1, 0.9, 0.5])
+    assert flat.labels == ["-0.165", "-0.166", "-0.167"] and steep.labels == ["0.10", "0.90", "0.50"]
+    assert max(flat.heights) - min(flat.heights) == pytest.approx(0.02)
+    assert sum(flat.heights) / 3 == pytest.approx(0.5)
+    assert steep.heights == pytest.approx([0, 1, 0.5])
 
 
 def test_text_stays_within_its_width(explanations):

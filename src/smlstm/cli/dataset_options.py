@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -17,11 +17,18 @@ if TYPE_CHECKING:
     from smlstm.evaluation.feature_plan import Extracted, FeaturePlan
 
 
-def refuse_beside(option: str, others: dict[str, Any]) -> None:
-    """Refuse options that would be ignored."""
-    given = [name for name, value in others.items() if value is not None]
+def refuse_beside(context: typer.Context, option: str, others: Sequence[str]) -> None:
+    """Refuse parameters that were given and would be ignored."""
+    given = given_options(context, others)
     if given:
         raise ConfigurationError(f"{given[0]} says nothing beside {option}: leave one of them out")
+
+
+def given_options(context: typer.Context, names: Sequence[str]) -> list[str]:
+    """Which of some parameters stand on the command line, as they are written there."""
+    written = {each.name: each.opts[0] for each in context.command.params if each.name}
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return [written[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def open_data(

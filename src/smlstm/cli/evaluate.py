@@ -14,13 +14,20 @@ from rich.console import Console
 from rich.table import Table
 
 from smlstm.cli import app
-from smlstm.cli.dataset_options import announce, extraction_bar, on_terminal, open_data, refuse_beside
+from smlstm.cli.dataset_options import announce, extraction_bar, given_options, on_terminal, open_data, refuse_beside
 from smlstm.cli.evaluate_attention import measure_and_print
 from smlstm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from smlstm.evaluation.judgement import Correlation, Judgements
     from smlstm.evaluation.run import Named, Report
+
+
+_BESIDE_NO_MATRICES = (
+    "data", "split", "split_scheme", "features", "captions", "grid", "images", "save", "judgement", "kind", "attention",
+    "precision", "device",
+)  # fmt: skip
+"""What saved matrices have already decided."""
 
 
 class Protocol(str, Enum):
@@ -54,6 +61,7 @@ class Precision(str, Enum):
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     models: Annotated[
         list[Path] | None, typer.Argument(metavar="MODEL", help="Saved models; with --matrices, saved matrices.")
     ] = None,
@@ -99,7 +107,7 @@ def evaluate(
         ),
     ] = False,
     precision: Annotated[
-        Precision, typer.Option(help="bfloat16 is faster where the processor has it; its ties count as misses.")
+        Precision, typer.Option(help="sm-LSTM's products: bfloat16 is faster where the processor has it.")
     ] = Precision.float32,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps; auto takes the first GPU, else the CPU.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
@@ -117,16 +125,7 @@ def evaluate(
     from smlstm.evaluation.run import Evaluation, judge, report  # noqa: PLC0415
 
     if matrices:
-        refuse_beside(
-            "--matrices",
-            {
-                "--data": data,
-                "--save": save,
-                "--judgement": judgement,
-                "--images": images,
-                "--attention": attention or None,
-            },
-        )
+        refuse_beside(context, "--matrices", _BESIDE_NO_MATRICES)
         saved = load_matrices(models or [])
         gallery = saved[0].gallery
         scored: Iterator[Named] = ((matrix.name, matrix.scores) for matrix in saved)
@@ -135,10 +134,7 @@ def evaluate(
             raise ConfigurationError("--data is missing: give a dataset's folder, or saved matrices with --matrices")
         dataset, features = open_data(data, captions, features, split_scheme)
         if judgement is not None:
-            refuse_beside(
-                "--judgement",
-                {"--save": save, "--images": images, "--compare": compare or None, "--attention": attention or None},
-            )
+            refuse_beside(context, "--judgement", ("save", "images", "compare", "attention", "protocol"))
             rated = read_judgements(judgement, kind.value, dataset)
             candidates = load_candidates(models or [], device)
             plans = plan_features(candidates, dataset, rated.records, features=features, grid=grid)
@@ -155,7 +151,7 @@ def evaluate(
             _print_judgement(judgement, rated, agreement, as_json)
             return
         if attention:
-            refuse_beside("--attention", {"--save": save, "--compare": compare or None})
+            refuse_beside(context, "--attention", ("save", "compare", "protocol", "ensemble", "precision", "kind"))
             measure_and_print(
                 load_candidates(models or [], device),
                 dataset,
@@ -166,6 +162,8 @@ def evaluate(
                 as_json=as_json,
             )
             return
+        if given_options(context, ["kind"]):
+            raise ConfigurationError("--kind goes with --judgement, a file of ratings")
         evaluation = Evaluation.plan(
             load_candidates(models or [], device),
             dataset,

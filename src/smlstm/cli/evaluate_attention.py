@@ -64,7 +64,9 @@ def print_attention(chosen: "AttentionGallery", found: "Sequence[AttentionResult
     typer.echo("regions removed, or put back, by saliency rather than at random: above 0, attention finds what matters")
     console.print(_removal(found))
     if any(each.pointing for each in found):
-        typer.echo("pointing game: is the strongest region on the object that a step's strongest words name?")
+        typer.echo(
+            "pointing game, all captions: is the strongest region on the object that a step's strongest words name?"
+        )
         console.print(_pointing(found))
 
 

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from smlstm.cli import app
+from smlstm.cli.dataset_options import given_options, refuse_beside
 from smlstm.cli.explain_dataset import DatasetPairs, explain_averages, explain_pairs
 from smlstm.errors import InputError
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def explain(
+    context: typer.Context,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -34,8 +37,14 @@ def explain(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Instead of photos and sentences: pairs of a dataset.")] = None,
     split: Annotated[str, typer.Option(help="Of --data: train, dev or test.")] = "dev",
+    split_scheme: Annotated[
+        str | None, typer.Option(help="Of --data: which published splits: official, kiros or karpathy.")
+    ] = None,
     features: Annotated[
         Path | None, typer.Option(help="Of --data: a feature store; photos that it lacks are added.")
+    ] = None,
+    captions: Annotated[
+        Path | None, typer.Option(help="The dataset of the captions, where --data is a feature store.")
     ] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Of --data: so many photos from all over the split.")] = 12,
     average: Annotated[
@@ -66,15 +75,20 @@ def explain(
     if data is not None:
         if what:
             raise InputError(f"{what[0]!r} says nothing beside --data: leave one of them out")
-        chosen = DatasetPairs([model, *([compare] if compare else [])], data, split, features, grid)
+        refuse_beside(context, "--data", ("weights", "runtime"))
+        if average:
+            refuse_beside(context, "--average", ("pairs",))
+        models = [model, *([compare] if compare else [])]
+        chosen = DatasetPairs(models, data, split, features, grid, captions, split_scheme)
         explain_averages(chosen, out, as_json) if average else _tell(explain_pairs(chosen, pairs), out, as_json)
         return
-    if average or features is not None:
-        raise InputError(f"{'--average' if average else '--features'} goes with --data, the dataset of the pairs")
+    alone = given_options(context, ("average", "features", "captions", "split", "split_scheme", "pairs"))
+    if alone:
+        raise InputError(f"{alone[0]} goes with --data, the dataset of the pairs")
     photos, sentences = sort_out(what or [])
     by_model = {}
     for folder in (model, *([compare] if compare else [])):
-        matcher, backbone = _load(folder, sentences, grid, weights)
+        matcher, backbone = _load(folder, grid, weights)
         by_model[_name(folder, model, compare)] = explain_photos(
             matcher, photos, sentences, backbone=backbone, runtime=runtime
         )
@@ -86,6 +100,8 @@ def _tell(by_model: "Mapping[str, Sequence[Explanation]]", out: Path | None, as_
     from smlstm.explain import write, write_comparison  # noqa: PLC0415
 
     first, *others = by_model.values()
+    for name, found in by_model.items():
+        _tell_notes(f"{name}: " if others else "", found)
     if out is not None:
         write_comparison(by_model, out) if others else write(first, out)
     if as_json:
@@ -101,13 +117,22 @@ def _tell(by_model: "Mapping[str, Sequence[Explanation]]", out: Path | None, as_
     typer.echo(f"written: {out}" if out else "--out FILE.png or FILE.html shows it on the photo", err=True)
 
 
+def _tell_notes(before: str, found: "Sequence[Explanation]") -> None:
+    """Say what a reader must know, once a sentence."""
+    from smlstm.explain.picture import notes  # noqa: PLC0415
+
+    for each in {explanation.sentence: explanation for explanation in found}.values():
+        for note in notes(each):
+            typer.echo(f"{before}“{shorten(each.sentence, 60, placeholder='…')}”: {note}", err=True)
+
+
 def sort_out(what: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Tell photos from sentences: a photo is a file, or named like one."""
     from smlstm.data.photos import SUFFIXES  # noqa: PLC0415
 
     photos, sentences = [], []
     for each in what:
-        if Path(each).suffix.lower() in SUFFIXES or (len(each) < 256 and Path(each).is_file()):
+        if Path(each).suffix.lower() in SUFFIXES or _is_file(each):
             photos.append(Path(each))
         else:
             sentences.append(each)
@@ -117,6 +142,13 @@ def sort_out(what: Sequence[str]) -> tuple[list[Path], list[str]]:
     if not sentences:
         raise InputError('there is no sentence: write one in quotes behind the photo, such as "a dog on a beach"')
     return photos, sentences
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # longer than the file system's names, or not a name at all
+        return False
 
 
 def _name(folder: Path, *all_folders: Path | None) -> str:
@@ -129,16 +161,13 @@ def _name(folder: Path, *all_folders: Path | None) -> str:
     return str(folder)
 
 
-def _load(folder: Path, sentences: Sequence[str], grid: int | None, weights: Path | None) -> "tuple[Matcher, Backbone]":
+def _load(folder: Path, grid: int | None, weights: Path | None) -> "tuple[Matcher, Backbone]":
     """Read a model and its backbone, and say what a user should know of them."""
     from smlstm.evaluation.models import load_matcher  # noqa: PLC0415
     from smlstm.explain.photos import load_photo_backbone, trained_grid  # noqa: PLC0415
 
     matcher = load_matcher(folder)
     _refuse_blind(matcher, folder)
-    unknown = matcher.vocabulary.unknown_words(sentences)
-    if unknown:
-        typer.echo(f"{folder}: the model has not learned {', '.join(unknown)}", err=True)
     backbone = load_photo_backbone(matcher, grid=grid, weights=weights)
     if grid is None and trained_grid(matcher) is None:
         side = round(backbone.regions**0.5)

@@ -25,6 +25,8 @@ class DatasetPairs:
     split: str
     features: Path | None
     grid: int | None
+    captions: Path | None = None
+    split_scheme: str | None = None
 
     def open(self, count: int | None) -> "tuple[list[Candidate], dict[str, Features], tuple[Record, ...]]":
         """Models, features by backbone, and photos from all over the split; extracts what is missing."""
@@ -38,7 +40,7 @@ class DatasetPairs:
             if not candidate.matcher.attends:
                 kind = candidate.matcher.kind
                 raise InputError(f"{candidate.name} has no attention ({kind}): it cannot show what it looked at")
-        dataset, features = open_data(self.data, None, self.features, None)
+        dataset, features = open_data(self.data, self.captions, self.features, self.split_scheme)
         gallery, records, notes = read_gallery(dataset, self.split)
         chosen = spoken_records(gallery, records)
         chosen = chosen if count is None else spread(chosen, count)

@@ -4,10 +4,10 @@ Numbers of matrices are here. What needs models, data and photos is in its own f
 `matrices` (saved similarities), `judgement` (agreement with people's ratings).
 """
 
-from smlstm.evaluation.intervals import Difference, Interval, compare, recall_intervals
+from smlstm.evaluation.intervals import Difference, Interval, compare, metric_intervals
 from smlstm.evaluation.protocols import evaluate_all, evaluate_folds
 from smlstm.evaluation.ranks import BothWays, Metrics, Ranks, both_ways, metrics, ranks
-from smlstm.evaluation.results import Comparison, Result, comparisons, measure
+from smlstm.evaluation.results import Comparison, Result, comparisons, measure, result_of
 
 __all__ = [
     "BothWays",
@@ -23,7 +23,8 @@ __all__ = [
     "evaluate_all",
     "evaluate_folds",
     "measure",
+    "metric_intervals",
     "metrics",
     "ranks",
-    "recall_intervals",
+    "result_of",
 ]

@@ -1,13 +1,16 @@
 """Where the features of some images come from: a store, precomputed arrays, or the photos themselves.
 
 A plan is made and checked before anything long begins; `complete` then extracts what is missing, once, into the
-store that was given or into one in the user's cache.
+store that was given or into one in the user's cache. Beside a store in the cache stands of which photos it was made:
+where one of them was changed since, it is made anew.
 """
 
 import hashlib
+import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from smlstm.data import Dataset, Features, FeatureSpec, FeatureStore, Record, open_features
@@ -31,10 +34,18 @@ class FeaturePlan:
     missing: tuple[Record, ...] = ()
     backbone: Backbone | None = None
     """What the missing ones are extracted with."""
+    made_of: Path | None = None
+    """Of a store in the cache: the file that says of which photos it was made."""
+    stale: bool = False
+    """Whether the store in the cache is of photos that were changed since."""
 
     def complete(self, progress: Extracted | None = None) -> Features:
         """Extract and store what is missing; a photo that cannot be read is refused by name in the end."""
         if self.backbone is not None:
+            if self.stale:
+                shutil.rmtree(self.where, ignore_errors=True)
+            if self.made_of is not None:
+                _write_stamps(self.made_of, {} if self.stale else _read_stamps(self.made_of), self.missing)
             skipped = _extract(self.backbone, self.where, self.missing, progress)
             if skipped:
                 raise InputError(
@@ -73,17 +84,34 @@ def plan_features(
 def _plan(
     candidate: Candidate, dataset: Dataset, records: Sequence[Record], features: Path | None, grid: int | None
 ) -> FeaturePlan:
-    backbone: Backbone | None = None
     if features is None:
         backbone = _load(candidate, grid)
-        features = _cached(dataset, backbone)
+        return _plan_cached(candidate, dataset, records, _cached(dataset, backbone), backbone)
     if features.exists() and (is_store(features) or any(features.iterdir() if features.is_dir() else [features])):
         return _continue(candidate, dataset, records, features)
-    backbone = backbone or _load(candidate, grid)
+    return _anew(candidate, dataset, records, features, _load(candidate, grid))
+
+
+def _plan_cached(
+    candidate: Candidate, dataset: Dataset, records: Sequence[Record], where: Path, backbone: Backbone
+) -> FeaturePlan:
+    made_of = where.with_name(f"{where.name}.photos.json")
+    known = _read_stamps(made_of)
+    stale = any(record.key in known and _stamp(record) not in (None, known[record.key]) for record in records)
+    if where.exists() and is_store(where) and not stale:
+        plan = _continue(candidate, dataset, records, where)
+    else:
+        plan = _anew(candidate, dataset, records, where, backbone)
+    return replace(plan, made_of=made_of, stale=stale)
+
+
+def _anew(
+    candidate: Candidate, dataset: Dataset, records: Sequence[Record], where: Path, backbone: Backbone
+) -> FeaturePlan:
     spec = FeatureSpec(**backbone.facts)
     candidate.refuse_other_features(spec, backbone.name)
     _refuse_missing_photos(dataset, records)
-    return FeaturePlan(features, spec, tuple(records), backbone)
+    return FeaturePlan(where, spec, tuple(records), backbone)
 
 
 def _continue(candidate: Candidate, dataset: Dataset, records: Sequence[Record], where: Path) -> FeaturePlan:
@@ -139,6 +167,35 @@ def _cached(dataset: Dataset, backbone: Backbone) -> Path:
     made = "\n".join((str(dataset.root.resolve()), backbone.weights_sha256, backbone.preprocessing))
     name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
     return cache_folder() / "features" / name.replace(":", "-").replace("/", "-")
+
+
+def _stamp(record: Record) -> list[int] | None:
+    """Tells a photo from one that was put in its place; None where there is none."""
+    try:
+        found = record.path.stat()
+    except OSError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _read_stamps(path: Path) -> dict[str, list[int]]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write_stamps(path: Path, known: dict[str, list[int]], records: Sequence[Record]) -> None:
+    """Before the photos are read: one that is changed meanwhile is noticed the next time."""
+    stamps = {record.key: stamp for record in records if (stamp := _stamp(record)) is not None}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.part")
+        part.write_text(json.dumps({**known, **stamps}), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}; choose another place with --features") from None
 
 
 def _extract(backbone: Backbone, where: Path, records: Sequence[Record], progress: Extracted | None) -> list[Skipped]:

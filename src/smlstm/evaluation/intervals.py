@@ -4,6 +4,7 @@ Images are drawn, not sentences: the captions of one image are hit or missed tog
 would make intervals too narrow. The gallery stays whole, so a drawn image keeps its ranks.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from smlstm.errors import InputError
 from smlstm.evaluation.ranks import Ranks
 
 AT = (1, 5, 10)
+METRICS = (*(f"r{k}" for k in AT), "median", "mean", "mrr")
 _DRAWS_AT_ONCE = 256
 
 
@@ -34,67 +36,95 @@ class Difference:
     """How often chance alone would make the two differ as much, either way."""
 
 
-@dataclass(frozen=True)
-class _Hits:
-    """Hits an image; an image's share in each direction is its row."""
+class _Way:
+    """The ranks of one direction within one fold, by the images that they belong to."""
 
-    annotation: NDArray[np.float64]  # M, 3
-    annotated: NDArray[np.float64]  # M: 1 where an image has sentences
-    retrieval: NDArray[np.float64]  # M, 3: of all its sentences
-    sentences: NDArray[np.float64]  # M
+    def __init__(self, ranks: NDArray[np.int64], owners: NDArray[np.int64], images: int) -> None:
+        order = np.argsort(ranks, kind="stable")
+        self._ranks, self._owners = ranks[order], owners[order]  # n, the best first
+        found = self._ranks[:, None]
+        told = np.concatenate([100.0 * (found <= np.array(AT)), found, 1 / found], axis=1)  # n, 5
+        self._told = np.zeros((images, told.shape[1]))
+        np.add.at(self._told, self._owners, told)
+        self._counts = np.bincount(self._owners, minlength=images).astype(np.float64)  # M
 
-    def recalls(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The six hit rates in percent when each image counts `weights` times; B, M -> B, 6."""
-        annotation = weights @ self.annotation / (weights @ self.annotated)[:, None]
-        retrieval = weights @ self.retrieval / (weights @ self.sentences)[:, None]
-        return 100 * np.concatenate([annotation, retrieval], axis=1)
+    def metrics(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """METRICS when each image counts `weights` times; B, M -> B, 6."""
+        means = weights @ self._told / (weights @ self._counts)[:, None]
+        return np.insert(means, len(AT), self._medians(weights), axis=1)
+
+    def hits_by_image(self) -> NDArray[np.float64]:
+        """What each image adds to the sum of the hit rates; M."""
+        shares: NDArray[np.float64] = self._told[:, : len(AT)].sum(1) / self._counts.sum()
+        return shares
+
+    def _medians(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        reached = np.cumsum(weights[:, self._owners], axis=1)  # B, n
+        half = reached[:, -1:] / 2
+        middle = ((reached < half).sum(1), (reached <= half).sum(1))
+        medians: NDArray[np.float64] = (self._ranks[middle[0]] + self._ranks[middle[1]]) / 2
+        return medians
 
 
-def _hits(found: Ranks) -> _Hits:
-    images = int(max(found.annotation_images.max(initial=-1), found.retrieval_images.max(initial=-1))) + 1
-    if images == 0:
-        raise InputError("there is nothing to measure: no image has a sentence")
-    annotation, retrieval = np.zeros((images, 3)), np.zeros((images, 3))
-    annotation[found.annotation_images] = found.annotation[:, None] <= np.array(AT)
-    np.add.at(retrieval, found.retrieval_images, (found.retrieval[:, None] <= np.array(AT)).astype(float))
-    annotated = np.zeros(images)
-    annotated[found.annotation_images] = 1
-    sentences = np.bincount(found.retrieval_images, minlength=images).astype(float)
-    described = annotated > 0
-    return _Hits(annotation[described], annotated[described], retrieval[described], sentences[described])
+class _Fold:
+    """Both directions of one fold, over its images that have sentences."""
+
+    def __init__(self, found: Ranks) -> None:
+        if not len(found.annotation_images):
+            raise InputError("there is nothing to measure: no image has a sentence")
+        self.images = len(found.annotation_images)
+        order = np.argsort(found.annotation_images, kind="stable")
+        places = np.searchsorted(found.annotation_images[order], found.retrieval_images)
+        self._annotation = _Way(found.annotation[order], np.arange(self.images), self.images)
+        self._retrieval = _Way(found.retrieval, places, self.images)
+
+    def metrics(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """B, M -> B, 12: METRICS of annotation, then of retrieval."""
+        return np.concatenate([self._annotation.metrics(weights), self._retrieval.metrics(weights)], axis=1)
+
+    def sum_by_image(self) -> NDArray[np.float64]:
+        """What each image adds to Sum; M."""
+        return self._annotation.hits_by_image() + self._retrieval.hits_by_image()
 
 
-def recall_intervals(
-    found: Ranks, *, draws: int = 2000, confidence: float = 0.95, seed: int = 0
+def metric_intervals(
+    found: Ranks | Sequence[Ranks], *, draws: int = 2000, confidence: float = 0.95, seed: int = 0
 ) -> dict[str, Interval]:
-    """Bootstrap intervals of the six hit rates and of their Sum, by name: `i2t_r1` ... `t2i_r10`, `sum`."""
-    hits = _hits(found)
-    values = hits.recalls(np.ones((1, len(hits.annotated))))[0]
-    drawn = np.concatenate([hits.recalls(weights) for weights in _weights(len(hits.annotated), draws, seed)])
-    names = [f"{way}_r{k}" for way in ("i2t", "t2i") for k in AT]
-    columns = {name: (values[k], drawn[:, k]) for k, name in enumerate(names)}
-    columns["sum"] = (values.sum(), drawn.sum(1))
-    return {name: _interval(value, sample, confidence) for name, (value, sample) in columns.items()}
+    """Bootstrap intervals of every metric, by name: `i2t_r1` ... `t2i_mrr`, and `sum`.
+
+    Of several folds: of the means over folds; images are drawn within each.
+    """
+    folds = [_Fold(part) for part in _parts(found)]
+    value = np.mean([fold.metrics(np.ones((1, fold.images)))[0] for fold in folds], axis=0)
+    drawn = _draw(folds, draws, seed)
+    names = [f"{way}_{name}" for way in ("i2t", "t2i") for name in METRICS]
+    columns = {name: (float(value[k]), drawn[:, k]) for k, name in enumerate(names)}
+    columns["sum"] = (float(_sum(value[None])[0]), _sum(drawn))
+    return {name: _interval(each, sample, confidence) for name, (each, sample) in columns.items()}
 
 
-def compare(one: Ranks, other: Ranks, *, draws: int = 2000, confidence: float = 0.95, seed: int = 0) -> Difference:
+def compare(
+    one: Ranks | Sequence[Ranks],
+    other: Ranks | Sequence[Ranks],
+    *,
+    draws: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Difference:
     """A paired test on Sum: an interval by drawing images, and a p by swapping the two models image by image."""
-    first, second = _hits(one), _hits(other)
-    if not np.array_equal(one.annotation_images, other.annotation_images) or not np.array_equal(
-        one.retrieval_images, other.retrieval_images
-    ):
+    firsts, seconds = _parts(one), _parts(other)
+    if len(firsts) != len(seconds) or not all(map(_same_images, firsts, seconds)):
         raise InputError("two models can be compared on the same images and sentences only")
-    images = len(first.annotated)
+    first, second = [_Fold(part) for part in firsts], [_Fold(part) for part in seconds]
     # Both share their denominators, so Sum is a plain sum over images and its difference too.
-    share = _sum_shares(first) - _sum_shares(second)  # M
+    share = np.concatenate([a.sum_by_image() - b.sum_by_image() for a, b in zip(first, second, strict=True)])
+    share /= len(first)
     value = float(share.sum())
-    drawn = np.concatenate(
-        [(first.recalls(weights) - second.recalls(weights)).sum(1) for weights in _weights(images, draws, seed)]
-    )
+    drawn = _sum(_draw(first, draws, seed)) - _sum(_draw(second, draws, seed))
     generator = np.random.default_rng(seed + 1)
     swapped = np.concatenate(
         [
-            generator.choice([-1.0, 1.0], (min(_DRAWS_AT_ONCE, draws - start), images)) @ share
+            generator.choice([-1.0, 1.0], (min(_DRAWS_AT_ONCE, draws - start), len(share))) @ share
             for start in range(0, draws, _DRAWS_AT_ONCE)
         ]
     )
@@ -102,21 +132,37 @@ def compare(one: Ranks, other: Ranks, *, draws: int = 2000, confidence: float = 
     return Difference(_interval(value, drawn, confidence), float((as_far.sum() + 1) / (draws + 1)))
 
 
-def _sum_shares(hits: _Hits) -> NDArray[np.float64]:
-    """What each image adds to Sum; M."""
-    annotation = hits.annotation.sum(1) / hits.annotated.sum()
-    shares: NDArray[np.float64] = 100 * (annotation + hits.retrieval.sum(1) / hits.sentences.sum())
-    return shares
+def _parts(found: Ranks | Sequence[Ranks]) -> list[Ranks]:
+    return [found] if isinstance(found, Ranks) else list(found)
 
 
-def _weights(images: int, draws: int, seed: int) -> list[NDArray[np.float64]]:
-    """How often each image is drawn, for blocks of draws; each B, M."""
+def _same_images(one: Ranks, other: Ranks) -> bool:
+    return np.array_equal(one.annotation_images, other.annotation_images) and np.array_equal(
+        one.retrieval_images, other.retrieval_images
+    )
+
+
+def _draw(folds: Sequence[_Fold], draws: int, seed: int) -> NDArray[np.float64]:
+    """The metrics of drawn images, means over folds; draws, 12. Equal images and seeds draw the same."""
     generator = np.random.default_rng(seed)
-    chances = np.full(images, 1 / images)
-    return [
-        generator.multinomial(images, chances, size=min(_DRAWS_AT_ONCE, draws - start)).astype(np.float64)
-        for start in range(0, draws, _DRAWS_AT_ONCE)
+    drawn = [
+        np.concatenate([fold.metrics(weights) for weights in _weights(fold.images, draws, generator)]) for fold in folds
     ]
+    mean: NDArray[np.float64] = np.mean(drawn, axis=0)
+    return mean
+
+
+def _sum(metrics: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The paper's Sum; B, 12 -> B."""
+    hits: NDArray[np.float64] = metrics.reshape(len(metrics), 2, len(METRICS))[..., : len(AT)].sum((1, 2))
+    return hits
+
+
+def _weights(images: int, draws: int, generator: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    """How often each image is drawn, for blocks of draws; each B, M."""
+    chances = np.full(images, 1 / images)
+    for start in range(0, draws, _DRAWS_AT_ONCE):
+        yield generator.multinomial(images, chances, size=min(_DRAWS_AT_ONCE, draws - start)).astype(np.float64)
 
 
 def _interval(value: float, sample: NDArray[np.float64], confidence: float) -> Interval:

@@ -57,6 +57,8 @@ def reserve(folder: Path, candidate: Candidate, gallery: Gallery, spec: FeatureS
     }
     file = path.with_suffix(".json")
     begun = path.exists() or path.with_name(path.name + ".part").exists()
+    if not begun and file.exists() and not _is_card(file):
+        raise InputError(f"{file} was not written by `smlstm evaluate --save`: save into another folder")
     if begun and not (file.exists() and read_json(file) == card):
         raise InputError(
             f"{path} is of another model, other images or captions, or has no {file.name}: "
@@ -70,6 +72,14 @@ def reserve(folder: Path, candidate: Candidate, gallery: Gallery, spec: FeatureS
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
     return path
+
+
+def _is_card(file: Path) -> bool:
+    try:
+        content = read_json(file)
+    except InputError:
+        return False
+    return isinstance(content, dict) and content.get("format") == _FORMAT
 
 
 def load_matrices(paths: Sequence[Path]) -> list[SavedMatrix]:

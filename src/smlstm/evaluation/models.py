@@ -45,16 +45,17 @@ def load_candidates(folders: Sequence[Path], device: str = "cpu") -> list[Candid
     found = [_model_folder(folder) for folder in folders]
     twice = [folder for folder, count in Counter(folder.resolve() for folder in found).items() if count > 1]
     if twice:
-        raise InputError(f"{twice[0]} is given twice: an ensemble needs different models")
+        raise InputError(f"{twice[0]} is given twice: give different models")
     names = distinct_names(found)
     return [
-        Candidate(name, load_matcher(folder).to(place), _fingerprint(folder))
+        Candidate(name, load_matcher(folder).to(place), files_fingerprint(folder))
         for name, folder in zip(names, found, strict=True)
     ]
 
 
 def load_matcher(folder: Path) -> Matcher:
-    """Load a matcher, or a pair as one."""
+    """Load a matcher, or a pair as one; a folder of a training stage stands for the model in it."""
+    folder = _model_folder(folder)
     return Matcher.from_pretrained(folder) if is_pair(folder) else Matcher.load(folder)
 
 
@@ -77,7 +78,8 @@ def _model_folder(folder: Path) -> Path:
     return inner if inner.is_dir() and not (folder / "model.safetensors").exists() else folder
 
 
-def _fingerprint(folder: Path) -> str:
+def files_fingerprint(folder: Path) -> str:
+    """Of a saved model's files: the same for the same weights, configuration and vocabulary."""
     digest = hashlib.sha256(language_model().digest.encode())
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".json", ".safetensors"):

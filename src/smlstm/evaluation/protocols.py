@@ -46,17 +46,6 @@ def fold_ranks(scores: NDArray[np.floating], image_of: NDArray[np.integer], fold
     return parts
 
 
-def pooled(parts: Sequence[Ranks], fold: int = FOLD) -> Ranks:
-    """The ranks of all folds under one numbering of rows, for intervals and tests over all images."""
-    starts = [fold * number for number in range(len(parts))]
-    return Ranks(
-        np.concatenate([part.annotation for part in parts]),
-        np.concatenate([part.retrieval for part in parts]),
-        np.concatenate([part.annotation_images + start for part, start in zip(parts, starts, strict=True)]),
-        np.concatenate([part.retrieval_images + start for part, start in zip(parts, starts, strict=True)]),
-    )
-
-
 def mean_of(parts: Sequence[BothWays]) -> BothWays:
     """The mean of every metric."""
     return BothWays(_mean([part.annotation for part in parts]), _mean([part.retrieval for part in parts]))

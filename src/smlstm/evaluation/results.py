@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from smlstm.evaluation.intervals import Difference, Interval, compare, recall_intervals
-from smlstm.evaluation.protocols import fold_ranks, mean_of, pooled
+from smlstm.evaluation.intervals import Difference, Interval, compare, metric_intervals
+from smlstm.evaluation.protocols import fold_ranks, mean_of
 from smlstm.evaluation.ranks import BothWays, Ranks, both_ways, ranks
 
 Protocol = Literal["all", "folds"]
@@ -22,8 +22,9 @@ class Result:
     name: str
     metrics: BothWays
     intervals: dict[str, Interval]
-    """95 % intervals of the hit rates and of Sum, by the names of `recall_intervals`."""
-    ranks: Ranks
+    """95 % intervals, by the names of `metric_intervals`."""
+    folds: tuple[Ranks, ...]
+    """The ranks within each fold; one where everything is ranked together."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the numbers as JSON would write them."""
@@ -59,17 +60,14 @@ class Comparison:
 def measure(
     name: str, scores: NDArray[np.floating], image_of: NDArray[np.integer], protocol: Protocol = "all"
 ) -> Result:
-    """Rank, measure, and say how far the numbers can be trusted.
+    """Rank, measure, and say how far the numbers can be trusted."""
+    folds = fold_ranks(scores, image_of) if protocol == "folds" else [ranks(scores, image_of)]
+    return result_of(name, folds)
 
-    With folds, intervals are drawn from the images of all folds together, each with its rank in its own fold.
-    """
-    if protocol == "folds":
-        parts = fold_ranks(scores, image_of)
-        found, metrics = pooled(parts), mean_of([both_ways(part) for part in parts])
-    else:
-        found = ranks(scores, image_of)
-        metrics = both_ways(found)
-    return Result(name, metrics, recall_intervals(found), found)
+
+def result_of(name: str, folds: Sequence[Ranks]) -> Result:
+    """The numbers of ranks that are known."""
+    return Result(name, mean_of([both_ways(part) for part in folds]), metric_intervals(folds), tuple(folds))
 
 
 def comparisons(results: Sequence[Result], every_pair: bool = False) -> list[Comparison]:
@@ -77,4 +75,4 @@ def comparisons(results: Sequence[Result], every_pair: bool = False) -> list[Com
     pairs = [(later, earlier) for earlier, later in combinations(results, 2)]
     if not every_pair:
         pairs = [(later, earlier) for later, earlier in pairs if earlier is results[0]]
-    return [Comparison(one.name, other.name, compare(one.ranks, other.ranks)) for one, other in pairs]
+    return [Comparison(one.name, other.name, compare(one.folds, other.folds)) for one, other in pairs]

@@ -1,6 +1,7 @@
 """Blocks of a picture: text, words with bars, a legend, a small plot; stacked down or across."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from smlstm.explain.maps import legend
 
 INK, PALE, PAPER, ACCENT = "#1a1a1a", "#595959", "#ffffff", "#31688e"
 TEXT, SMALL, TITLE = 17, 15, 22
+LEAST_SPAN = 0.1
+"""What the whole height of a score's line is worth at least."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -131,24 +134,40 @@ def scale(width: int, limit: float, capped: bool = False) -> Image.Image:
     return page
 
 
+@dataclass(frozen=True)
+class ScoreLine:
+    """A score's way through the steps, ready to be drawn."""
+
+    heights: list[float]
+    """0 at the bottom, 1 at the top."""
+    labels: list[str]
+
+
+def score_line(scores: Sequence[float]) -> ScoreLine:
+    """Where the points of a score lie; what hardly changes looks as if it hardly changed."""
+    low, high = min(scores), max(scores)
+    span = max(high - low, LEAST_SPAN)
+    bottom = (low + high - span) / 2
+    digits = 2 if high - low >= LEAST_SPAN else 3
+    return ScoreLine([(score - bottom) / span for score in scores], [f"{score:.{digits}f}" for score in scores])
+
+
 def progress(scores: NDArray[np.float32], width: int, height: int = 120) -> Image.Image:
     """The score after each step, as a line with numbers where there is room for them."""
     page = blank(width, height)
     draw = ImageDraw.Draw(page)
-    low, high = float(scores.min()), float(scores.max())
-    span = max(high - low, 1e-6)
+    line = score_line([float(score) for score in scores])
     left, right, above, below = 28, width - 28, 26, height - 28
     across_by = (right - left) / max(len(scores) - 1, 1)
     points = [
-        (left + number * across_by, below - (float(score) - low) / span * (below - above))
-        for number, score in enumerate(scores)
+        (left + number * across_by, below - height * (below - above)) for number, height in enumerate(line.heights)
     ]
     draw.line((0, below + 6, width, below + 6), fill="#c8c8c8")
     if len(points) > 1:
         draw.line(points, fill=ACCENT, width=3)
-    for number, ((x, y), score) in enumerate(zip(points, scores, strict=True)):
+    for number, ((x, y), label) in enumerate(zip(points, line.labels, strict=True)):
         draw.ellipse((x - 5, y - 5, x + 5, y + 5), fill=ACCENT)
         if across_by >= 52 or number in (0, len(points) - 1):
-            draw.text((x, y - 9), f"{score:.2f}", font=font(SMALL), fill=INK, anchor="mb")
+            draw.text((x, y - 9), label, font=font(SMALL), fill=INK, anchor="mb")
             draw.text((x, below + 9), str(number + 1), font=font(SMALL), fill=PALE, anchor="ma")
     return page

@@ -9,10 +9,10 @@ from PIL import Image
 
 from smlstm.errors import InputError
 from smlstm.explain.average import AveragedMaps
-from smlstm.explain.blocks import TIMES, at_limit
+from smlstm.explain.blocks import TIMES, at_limit, score_line
 from smlstm.explain.explanation import Explanation
 from smlstm.explain.maps import colour_map, legend, multiply, overlay
-from smlstm.explain.picture import AVERAGE_LEAD, MOST, UNITS, aligned, colour_limit, notes, panel
+from smlstm.explain.picture import AVERAGE_LEAD, MOST, UNITS, aligned, colour_limit, notes, pair_notes, panel
 
 SHOWN_WIDTH = 400
 LEAD = (
@@ -45,7 +45,8 @@ def comparison_page(
             for name, each in pair.items()
         )
         sections.append(
-            f'<section><h2>“{html.escape(first.sentence)}”</h2><div class="row">{_photo(first, limit)}'
+            f"<section><h2>“{html.escape(first.sentence)}”</h2>{_remarks(pair_notes(pair))}"
+            f'<div class="row">{_photo(first, limit)}'
             f'<div class="wide">{sides}</div></div></section>'
         )
     return _page(title, LEAD, "".join(sections))
@@ -77,11 +78,14 @@ def _average(step: int, share: float, picture: Image.Image) -> str:
 def _pair(explanation: Explanation) -> str:
     limit = colour_limit([explanation.even_shares])
     steps = "".join(_step(explanation, step, limit) for step in range(explanation.steps))
-    remarks = "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes(explanation))
     return (
-        f"<section><h2>“{html.escape(explanation.sentence)}”</h2>{remarks}"
+        f"<section><h2>“{html.escape(explanation.sentence)}”</h2>{_remarks(notes(explanation))}"
         f'<div class="row">{_photo(explanation, limit)}<div class="row wide">{steps}</div></div></section>'
     )
+
+
+def _remarks(found: Sequence[str]) -> str:
+    return "".join(f'<p class="note">{html.escape(note)}</p>' for note in found)
 
 
 def _photo(explanation: Explanation, limit: float) -> str:
@@ -122,24 +126,24 @@ def _words(explanation: Explanation, step: int) -> str:
 def _progress(explanation: Explanation) -> str:
     """The score after each step, as a drawing that takes the page's colours."""
     scores = [float(score) for score in explanation.scores]
-    low, span = min(scores), max(max(scores) - min(scores), 1e-6)
+    line = score_line(scores)
     by = 200 / max(len(scores) - 1, 1)
-    points = [(30 + number * by, 70 - (score - low) / span * 40) for number, score in enumerate(scores)]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    points = [(30 + number * by, 70 - height * 40) for number, height in enumerate(line.heights)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     few = by >= 40
     marks = "".join(
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
         + (
-            f'<text x="{x:.1f}" y="{y - 9:.1f}">{score:.2f}</text><text x="{x:.1f}" y="92">{number + 1}</text>'
+            f'<text x="{x:.1f}" y="{y - 9:.1f}">{label}</text><text x="{x:.1f}" y="92">{number + 1}</text>'
             if few or number in (0, len(scores) - 1)
             else ""
         )
-        for number, ((x, y), score) in enumerate(zip(points, scores, strict=True))
+        for number, ((x, y), label) in enumerate(zip(points, line.labels, strict=True))
     )
     told = ", ".join(f"{score:.3f}" for score in scores)
     return (
         f'<svg viewBox="0 0 260 98" role="img" aria-label="Score after each step: {told}">'
-        f'<polyline points="{line}"/>{marks}</svg>'
+        f'<polyline points="{path}"/>{marks}</svg>'
     )
 
 

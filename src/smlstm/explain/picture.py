@@ -104,6 +104,15 @@ def notes(explanation: Explanation) -> list[str]:
     return found
 
 
+def pair_notes(pair: Mapping[str, Explanation]) -> list[str]:
+    """The same for one pair seen by several matchers; said once where they agree."""
+    found = {name: notes(each) for name, each in pair.items()}
+    first, *others = found.values()
+    if all(other == first for other in others):
+        return first
+    return [f"{name}: {note}" for name, noted in found.items() for note in noted]
+
+
 def panel(explanation: Explanation, width: int = PANEL) -> Image.Image:
     """The photo at the width of a column, no more than half as high again; grey paper if there is none."""
     photo = explanation.photo
@@ -134,7 +143,8 @@ def comparison(explanations: Mapping[str, Sequence[Explanation]]) -> Image.Image
             title = text(f"{name}: {each.scores[-1]:.2f}", max(line.width for line in lines), bold=True)
             sides.append(down([title, *lines]))
         body = across(sides, gap=32)
-        rows.append(down([text(f"“{first.sentence}”", body.width, TITLE, bold=True), body]))
+        remarks = [text(note, body.width, SMALL, colour=PALE) for note in pair_notes(pair)]
+        rows.append(down([text(f"“{first.sentence}”", body.width, TITLE, bold=True), *remarks, body]))
     return _under(COMPARISON_LEAD, rows)
 
 
