@@ -120,7 +120,10 @@ class Eager:
 class Bare:
     """The matrix products that no way of scoring gated attention can avoid, on a tile of the engine's size."""
 
-    def __init__(self, model: SMLSTM, regions: int, words: int = 12) -> None:
+    def __init__(self, model: SMLSTM, regions: int, words: int = 12, dtype: torch.dtype = torch.float32) -> None:
+        def random(*shape: int) -> Tensor:
+            return torch.randn(shape).to(dtype)
+
         config = model.config
         self.h, self.s, self.a, self.steps = (
             config.hidden_width,
@@ -128,20 +131,20 @@ class Bare:
             config.attention_width,
             config.steps,
         )
-        self.tile = choose_tile(None, FusedScorer(model, torch.float32).pair_width)
+        self.tile = choose_tile(None, FusedScorer(model, dtype).pair_width)
         self.pairs, m, n = self.tile.pairs, self.tile.images, self.tile.sentences
-        self.hidden, self.alike = torch.randn(self.pairs, self.h), torch.randn(self.pairs, self.s)
+        self.hidden, self.alike = random(self.pairs, self.h), random(self.pairs, self.s)
         self.weights = {
-            (k, w): torch.randn(k, w)
+            (k, w): random(k, w)
             for k, w in ((self.s, 3 * self.h), (self.s, 4 * self.h), (self.h, 4 * self.h + 2 * self.a))
         }
-        self.unit = torch.randn(self.h, self.h)
+        self.unit = random(self.h, self.h)
         self.sides = [
-            (torch.randn(m, n, self.a), torch.randn(m, self.a, regions), torch.randn(m, regions, self.s)),
-            (torch.randn(n, m, self.a), torch.randn(n, self.a, words), torch.randn(n, words, self.s)),
+            (random(m, n, self.a), random(m, self.a, regions), random(m, regions, self.s)),
+            (random(n, m, self.a), random(n, self.a, words), random(n, words, self.s)),
         ]
-        self.out = {width: torch.empty(self.pairs, width) for _, width in self.weights} | {
-            self.h: torch.empty(self.pairs, self.h)
+        self.out = {width: random(self.pairs, width) for _, width in self.weights} | {
+            self.h: random(self.pairs, self.h)
         }
         self.flops = 2 * self.pairs * (
             self.s * 3 * self.h + self.h**2
@@ -182,10 +185,16 @@ def engine(made: World, precision: str = "float32") -> Callable[[], object]:
     return lambda: score_all(made.model, images, sentences, precision=precision)
 
 
-def square_product() -> Callable[[], object]:
+def square_product(precision: str) -> Callable[[], object]:
     """A large square product, the measure of what the machine can do: 2 x 2048^3 operations."""
-    x, y, out = torch.randn(2048, 2048), torch.randn(2048, 2048), torch.empty(2048, 2048)
+    x, y, out = (torch.randn(2048, 2048).to(getattr(torch, precision)) for _ in range(3))
     return lambda: torch.mm(x, y, out=out)
+
+
+def precisions() -> list[str]:
+    """What is measured; the last is what `auto` takes."""
+    native = choose_precision("auto", torch.device("cpu")) == torch.bfloat16
+    return ["float32", "bfloat16"] if native else ["float32"]
 
 
 def goal(name: str, value: float, least: float, unit: str) -> None:
@@ -194,7 +203,6 @@ def goal(name: str, value: float, least: float, unit: str) -> None:
 
 def paper_size(seconds: float) -> None:
     print("paper's size: I 196, F 512, D 4096, 8 to 20 words, H = A = S = 1024, T 3")
-    native = choose_precision("auto", torch.device("cpu")) == torch.bfloat16
     jobs: dict[str, tuple[int, Callable[[], object]]] = {}
     for modulation in ("gated", "joint"):
         made = world(paper(), modulation, 32, 64)
@@ -204,23 +212,25 @@ def paper_size(seconds: float) -> None:
         print(f"  {modulation}: largest difference from the eager loop {difference:.1e}")
         for name, rival in rivals.items():
             jobs[f"{modulation} {name}"] = (rival.pairs, rival.run)
-        jobs[f"{modulation} float32"] = (32 * 64, engine(made))
-        if native:
-            jobs[f"{modulation} bfloat16"] = (32 * 64, engine(made, "bfloat16"))
-    bare = Bare(made.model, regions=196)
-    jobs["bare products"] = (bare.pairs, bare.run)
+        for precision in precisions():
+            jobs[f"{modulation} {precision}"] = (32 * 64, engine(made, precision))
+    for precision in precisions():
+        bare = Bare(made.model, regions=196, dtype=getattr(torch, precision))
+        jobs[f"bare {precision}"] = (bare.pairs, bare.run)
     rates = best(jobs, seconds)
     for name, rate in rates.items():
         print(f"  {name:16} {rate:10,.1f} pairs/s")
-    ours = "bfloat16" if native else "float32"
+    ours = precisions()[-1]
     for modulation, least in (("gated", 30), ("joint", 10)):
         rate = rates[f"{modulation} {ours}"]
         goal(f"{modulation} / eager loop", rate / rates[f"{modulation} eager"], least, "x")
         for name in ("padded", "hoisted"):
             print(f"    / {name} loop: {rate / rates[f'{modulation} {name}']:.1f}x")
-    print(f"  float32 products alone / gated eager loop: {rates['bare products'] / rates['gated eager']:.1f}x")
-    goal("gated / bare products", 100 * rates["gated float32"] / rates["bare products"], 60, "%")
-    if not native:
+    for precision in precisions():
+        rate = rates[f"bare {precision}"]
+        print(f"  {precision} products alone / gated eager loop: {rate / rates['gated eager']:.1f}x")
+        goal(f"gated {precision} / bare products", 100 * rates[f"gated {precision}"] / rate, 60, "%")
+    if ours == "float32":
         print("  bfloat16: not native on this CPU, `auto` takes float32")
 
 
@@ -238,26 +248,31 @@ def linearity(seconds: float) -> None:
 def compact_size(seconds: float) -> None:
     print("compact size: 100 regions of 1280, H = A = 256, S = 512, T 3")
     jobs = {}
-    for modulation in ("joint", "gated"):
-        made = world(compact(regions=100), modulation, 64, 512)
-        jobs[modulation] = (64 * 512, engine(made))
-    bare = Bare(made.model, regions=100)
-    jobs["bare products"] = (bare.pairs, bare.run)
+    for precision in precisions():
+        for modulation in ("joint", "gated"):
+            made = world(compact(regions=100), modulation, 64, 512)
+            jobs[f"{modulation} {precision}"] = (64 * 512, engine(made, precision))
+        bare = Bare(made.model, regions=100, dtype=getattr(torch, precision))
+        jobs[f"bare {precision}"] = (bare.pairs, bare.run)
+        jobs[f"peak {precision}"] = (2 * 2048**3, square_product(precision))
     few = world(compact(regions=100), "gated", 128, 1024)
     with torch.no_grad():
         images, sentences = few.model.encode_images(few.features), few.model.encode_sentences(few.sentences)
     chosen = torch.rand(128, 1024).topk(102, dim=1).indices  # a tenth
     pairs = torch.stack([torch.arange(128)[:, None].expand_as(chosen), chosen], 2).flatten(0, 1).numpy()
-    jobs["a tenth, chosen"] = (len(pairs), lambda: score_pairs(few.model, images, sentences, pairs))
-    jobs["peak"] = (2 * 2048**3, square_product())
+    ours = precisions()[-1]
+    jobs["chosen"] = (len(pairs), lambda: score_pairs(few.model, images, sentences, pairs, precision=ours))
     rates = best(jobs, seconds)
-    peak = rates.pop("peak")
-    chosen = rates.pop("a tenth, chosen")
+    chosen = rates.pop("chosen")
+    peaks = {precision: rates.pop(f"peak {precision}") for precision in precisions()}
     for name, rate in rates.items():
         print(f"  {name:14} {rate:9,.0f} pairs/s; 1000 x 5000 in {5e6 / rate / 60:.1f} min")
-    share = rates["gated"] * bare.flops / bare.pairs / peak
-    print(f"  chosen pairs, as in a cascade: {chosen:,.0f} pairs/s, {chosen / rates['gated']:.0%} of the grid's")
-    print(f"  product peak {peak / 1e9:.0f} GFLOP/s; gated runs at {share:.0%} of it")
+    print(
+        f"  chosen pairs, as in a cascade: {chosen:,.0f} pairs/s, {chosen / rates[f'gated {ours}']:.0%} of the grid's"
+    )
+    for precision, peak in peaks.items():
+        share = rates[f"gated {precision}"] * bare.flops / bare.pairs / peak
+        print(f"  {precision} product peak {peak / 1e9:.0f} GFLOP/s; gated runs at {share:.0%} of it")
 
 
 def main() -> None:

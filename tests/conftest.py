@@ -3,6 +3,8 @@ import os
 # Several small OpenMP jobs on few cores crawl when their threads spin while they wait.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
+# What tests compare, also with the processes that they start, must not depend on whether the CPU has bfloat16.
+os.environ["SMLSTM_PRECISION"] = "float32"
 
 from hypothesis import HealthCheck, settings
 

@@ -21,7 +21,7 @@ SMLSTMS = [
     for modulation in ("separate", "joint", "gated")
     for comparison in ("additive", "product")
 ]
-WHOLES = ["full-gated-product-whole", "att-joint-additive-whole", "ctx-gated-product-whole"]  # with a global score
+WHOLES = ["full-gated-product-whole", "att-joint-additive-whole", "ctx-gated-product-whole-max"]  # with a global score
 INSTANCES = [  # with an instance score, or both
     "full-gated-product-instance",
     "att-joint-additive-instance-whole",
@@ -36,7 +36,8 @@ def smlstm(name: str = "full-gated-product", **changes) -> SMLSTM:
     variant, modulation, comparison, *added = name.split("-")
     sizes = dict(word_width=6, sentence_width=7, attention_width=8, similarity_width=5, hidden_width=6)
     fields = {**WIDTHS, **sizes, "variant": variant, "modulation": modulation, "comparison": comparison}
-    fields |= {"global_score": "whole" in added, "instance_score": "instance" in added, **changes}
+    fields |= {"global_score": "whole" in added, "instance_score": "instance" in added}
+    fields |= {"image_pooling": "max" if "max" in added else "context", **changes}
     torch.manual_seed(3)
     model = SMLSTM(SMLSTMConfig(**fields), VOCABULARY).eval()
     with torch.no_grad():  # larger than at a start, so that pairs differ

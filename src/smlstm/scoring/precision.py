@@ -2,8 +2,11 @@
 
 bfloat16 halves the memory traffic and doubles (AVX512_BF16) or multiplies (AMX, tensor cores) the speed of a matrix
 product where the hardware has it; elsewhere it is emulated and several times slower than float32.
+
+The environment variable SMLSTM_PRECISION says what `auto` means: for those who want the same digits on every machine.
 """
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -13,12 +16,17 @@ from smlstm.errors import ConfigurationError
 
 Precision = Literal["auto", "float32", "bfloat16"]
 _NAMES = ("auto", "float32", "bfloat16")
+_VARIABLE = "SMLSTM_PRECISION"
 
 
 def choose_precision(precision: str, device: torch.device) -> torch.dtype:
     """The format to use: what was asked for, or, for `auto`, bfloat16 where it is native."""
+    named = f"precision {precision!r}"
+    if precision == "auto":
+        precision = os.environ.get(_VARIABLE) or "auto"
+        named = f"{_VARIABLE}={precision}"
     if precision not in _NAMES:
-        raise ConfigurationError(f"precision {precision!r} is unknown: choose one of {', '.join(_NAMES)}")
+        raise ConfigurationError(f"{named} is unknown: choose one of {', '.join(_NAMES)}")
     if precision == "auto":
         return torch.bfloat16 if native_bfloat16(device) else torch.float32
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
