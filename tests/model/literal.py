@@ -109,6 +109,8 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
     whole = 0.0
     if config.global_score:
         x = linear(weights, "image_whole", context)
+        if config.image_pooling == "max":
+            x = x + np.array([weights["region_whole.weight"] @ a for a in regions]).max(axis=0)
         whole = (x / np.linalg.norm(x)) @ (n / np.linalg.norm(n))
     h, c = np.zeros(config.hidden_width), np.zeros(config.hidden_width)
     p_maps, q_maps, scores, cosines = [], [], [], []

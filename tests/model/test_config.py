@@ -31,6 +31,7 @@ def test_compact_preset_is_small():
         ({"steps": 0}, "steps"),
         ({"word_width": 7}, "word_width"),
         ({"dropout": 1.0}, "dropout"),
+        ({"image_pooling": "max"}, "global_score"),
         ({"colour": 1}, "colour"),
     ],
 )

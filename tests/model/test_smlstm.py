@@ -19,10 +19,17 @@ ALL = [(variant, *form) for variant in VARIANTS for form in FORMS]
 property_test = settings(max_examples=25)
 
 
-@pytest.mark.parametrize("terms", [(), ("global_score",), ("global_score", "instance_score")])
+@pytest.mark.parametrize(
+    "added",
+    [
+        {},
+        {"global_score": True},
+        {"global_score": True, "image_pooling": "max"},
+        {"global_score": True, "instance_score": True},
+    ],
+)
 @pytest.mark.parametrize(("variant", "modulation", "comparison"), ALL)
-def test_whole_model_is_that_of_the_equations(make, variant, modulation, comparison, terms):
-    added = dict.fromkeys(terms, True)
+def test_whole_model_is_that_of_the_equations(make, variant, modulation, comparison, added):
     model = make(variant=variant, modulation=modulation, comparison=comparison, **added)
     features = random_features()
     images, sentences = model.encode_images(features), model.encode_sentences(SENTENCES)
@@ -223,6 +230,19 @@ def test_words_drop_out_in_training_only(make):
         loud = [model.train().encode_sentences(SENTENCES).candidates for _ in range(2)]
     assert torch.equal(*quiet)
     assert not torch.equal(*loud)
+
+
+def test_an_image_loses_the_same_channels_in_all_regions_and_in_training_only(make):
+    model = make(feature_dropout=0.5)
+    same = random_features(images=1, regions=1)
+    twins = type(same)(same.regions.expand(2, 5, -1), same.context.expand(2, -1))
+    with torch.no_grad():
+        quiet, loud = model.encode_images(twins), model.train().encode_images(twins)
+    assert torch.equal(quiet.candidates[0], quiet.candidates[1])
+    for seen in (loud.candidates, loud.keys):
+        assert torch.allclose(seen, seen[:, :1].expand_as(seen))
+        assert not torch.allclose(seen[0], seen[1])
+    assert not torch.allclose(loud.reference[0], loud.reference[1])
 
 
 def test_the_forget_gate_starts_open(vocabulary):

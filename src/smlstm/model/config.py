@@ -50,6 +50,11 @@ class SMLSTMConfig(MatcherConfig):
         default=False,
         description="add the cosine of the global contexts (MNLM's score) to what the steps say; not in the paper",
     )
+    image_pooling: Literal["context", "max"] = Field(
+        default="context",
+        description="x of `global_score` is made of the `context` m alone, as MNLM's is, or also of each unit's `max` "
+        "over all regions: what fills a small part of the image has a short way to x",
+    )
     instance_score: bool = Field(
         default=False,
         description="add the mean cosine of the attended instances to what the steps say; not in the paper",
@@ -77,6 +82,11 @@ class SMLSTMConfig(MatcherConfig):
     hidden_width: Positive = Field(description="H, width of the aggregating LSTM")
     steps: Positive = Field(default=3, description="T")
     dropout: Share = Field(default=0.0, description="on word vectors and on s_t, in training; the paper names none")
+    feature_dropout: Share = Field(
+        default=0.0,
+        description="share of the CNN's channels that the steps do without in training, drawn for each image and the "
+        "same for all of its regions: a mean over regions would undo what falls on each of them apart",
+    )
 
     @model_validator(mode="after")
     def _word_width_fits(self) -> "SMLSTMConfig":
@@ -84,6 +94,8 @@ class SMLSTMConfig(MatcherConfig):
             raise ValueError(f"word_width is {self.word_width}, but two directions must share it evenly")
         if self.context_words == "learned" and not self.language_model:
             raise ValueError("context_words is `learned`, but all words are without a language_model: leave it out")
+        if self.image_pooling == "max" and not self.global_score:
+            raise ValueError("image_pooling is `max`, but only global_score has use for it: set it, or leave this out")
         vector_width = WIDTH if self.language_model else self.embedding_width
         if self.words == "vectors" and self.word_width != vector_width:
             raise ValueError(f"word_width is {self.word_width}, but words are vectors of {vector_width}: set it so")

@@ -20,6 +20,9 @@ With `global_score`, what the steps say is added to what the whole image and the
 
     s = w_hs . sig(W_hh h_T + b_h) + b_s + x . v       x = unit(m W_I + b), v = unit(n)
 
+and with `image_pooling` `max`, x = unit(m W_I + b + max_i a_i W_R): m is often a mean over regions, in which what is
+small is faint.
+
 With `instance_score`, what the steps say is added to how well the attended instances agree, step by step, as the Dual
 Attention Networks of Nam et al. 2017 score them: a short way from the score to what is attended
 
@@ -86,6 +89,7 @@ class SMLSTM(Matcher):
 
         self.embedding, vector_width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
         self.sentence_context: SentenceContext | None = None
         self.context_embedding: WordEmbedding | None = None
         if in_context or by_context or config.global_score:
@@ -121,19 +125,31 @@ class SMLSTM(Matcher):
         self.image_whole = (
             nn.Linear(config.context_width, config.sentence_width) if config.global_score else None
         )  # W_I
+        self.region_whole = (
+            nn.Linear(config.region_width, config.sentence_width, bias=False) if config.image_pooling == "max" else None
+        )  # W_R
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
         features = scale_features(features, self.config.feature_scale)
-        regions, context = features.regions, features.context
-        whole = None
-        if self.image_whole is not None:
-            whole = functional.normalize(self.image_whole(self.dropout(context)), dim=1)
+        whole = self._image_whole(features)
+        context = self.feature_dropout(features.context)
         if self.config.variant == "ctx":
             return EncodedSide(self.comparison.image(context)[:, None], None, None, None, whole)
+        channels = self.feature_dropout(torch.ones_like(features.regions[:, :1]))  # M, 1, F
+        regions = features.regions * channels
         keys = reference = None
         if self.image_attention is not None:
             keys, reference = self.image_attention.keys(regions), self.image_attention.reference(context)
         return EncodedSide(self.comparison.image(regions), None, keys, reference, whole)
+
+    def _image_whole(self, features: ImageFeatures) -> Tensor | None:
+        """x; M, E. None without `global_score`."""
+        if self.image_whole is None:
+            return None
+        x = self.image_whole(self.dropout(features.context))
+        if self.region_whole is not None:
+            x = x + self.region_whole(self.dropout(features.regions)).amax(1)
+        return functional.normalize(x, dim=1)
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
         vectors = self.dropout(self.embedding(tokens))  # N, J, embedding

@@ -94,7 +94,7 @@ def wants_maps(matcher: Matcher, objective: ObjectiveConfig) -> bool:
 def needs_regions(matcher: Matcher) -> bool:
     """Whether a matcher looks at regions at all; if not, they need not be read."""
     if isinstance(matcher, SMLSTM):
-        return matcher.config.variant != "ctx"
+        return matcher.config.variant != "ctx" or matcher.config.image_pooling == "max"
     return matcher.kind not in ("mnlm", "vse++", "oem")
 
 
