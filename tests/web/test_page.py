@@ -321,6 +321,23 @@ def test_a_server_with_a_token_asks_for_it(open_page, library):
         other.close()  # before the server goes
 
 
+def test_what_is_typed_before_the_first_answer_stays(address, open_page, pictures):
+    page = open_page("about:blank")
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/api/v1/library", hold)
+    with page.expect_request("**/api/v1/library"):
+        page.goto(address)
+    page.get_by_label("Describe the photo").fill(caption(pictures[0]))
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator("#status")).to_contain_text("the newest first")
+    expect(page.get_by_label("Describe the photo")).to_have_value(caption(pictures[0]))
+
+
 @pytest.mark.parametrize("width", [320, 390, 768, 1400])
 def test_nothing_sticks_out_at_any_width(address, open_page, pictures, width):
     page = open_page(address, viewport={"width": width, "height": 700})

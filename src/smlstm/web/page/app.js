@@ -13,15 +13,19 @@ const results = $("results"), more = $("more"), filters = $("filters");
 let question = {}, photos = [], asking = null, hasMore = false, attending = true;
 
 const viewer = new Viewer({ neighbour, similar: (photo) => go({ q: "", similar: photo.id }) });
-const library = new LibraryState(() => isUndisturbed() && start());
+const library = new LibraryState(() => isUndisturbed() && show());
 setUpNaming(library.first);
+
+// What the address asks for, into the fields.
+function fill() {
+  const asked = new URLSearchParams(location.search);
+  $("sentence").value = asked.get("q") ?? "";
+  for (const name of ["since", "until", "path", "minus", "minimum"]) filters.elements[name].value = asked.get(name) ?? "";
+}
 
 function read() {
   const asked = new URLSearchParams(location.search);
   const one = (name) => asked.get(name) ?? "";
-  $("sentence").value = one("q");
-  for (const name of ["since", "until", "path", "minus", "minimum"]) filters.elements[name].value = one(name);
-  filters.elements.folder.value = one("folder");
   const found = {};
   if (one("q").trim()) found.sentence = one("q").trim();
   if (one("similar")) found.similar = one("similar");
@@ -44,7 +48,13 @@ function go(changes = {}) {
 }
 
 async function start() {
+  fill(); // at once: what is typed from now on is not written over
   await library.first.catch(() => {}); // which fills the folders that the address may name
+  filters.elements.folder.value = new URLSearchParams(location.search).get("folder") ?? "";
+  await show();
+}
+
+async function show() {
   question = read();
   asking?.abort();
   photos = [];
