@@ -1,11 +1,13 @@
 """The words of the report follow from its numbers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from smlstm.evaluation import measure
 from smlstm.reproduce import make_plan, read_reproduce_config
-from smlstm.reproduce.findings import centre_verdict, findings, findings_table, paragraphs
+from smlstm.reproduce.findings import centre_verdict, findings, findings_table, paragraphs, removal_verdict
 from smlstm.reproduce.paper import paper_sum, paper_table
 from smlstm.reproduce.results import Measured
 from smlstm.reproduce.tables import Found, difference_text, paper_tables, readings_table, rivals_table, sweep_table
@@ -89,7 +91,7 @@ def test_the_papers_sums_are_those_printed():
     [
         ([0.25, 0.2, 0.2], "the first step does not prefer the centre"),
         ([0.4, 0.3, 0.3], "as in the paper"),
-        ([0.4, 0.3, 0.395], "the first step prefers the centre, but later ones do so no less"),
+        ([0.4, 0.3, 0.395], "the first step prefers the centre, but not every later one does so less"),
         ([0.4], "its one step prefers the centre"),
     ],
 )
@@ -103,3 +105,16 @@ def test_a_difference_of_nothing_has_no_sign(found):
     assert difference_text(equal.difference("att", "mean")) == "+0.0 (+0.0 to +0.0)"
     assert equal.difference("att", "att") is None
     assert np.isclose(same.pairs_per_second, 120 * 240 / 2)
+
+
+def test_removal_says_nothing_where_the_regions_add_nothing():
+    def curve(low, high, relative):
+        return {"difference": {"value": (low + high) / 2, "low": low, "high": high}, "relative": relative}
+
+    seen = {"removal": [
+        {"filler": "mean", "deletion": curve(-0.3, -0.1, None)},
+        {"filler": "zero", "deletion": curve(0.1, 0.3, 0.2)},
+    ]}  # fmt: skip
+    told = removal_verdict(SimpleNamespace(attention={"full": seen}))
+    assert "hurts the score of full (filler zero) more than random ones." in told
+    assert "say nothing about full (filler mean): an image of which all is removed" in told

@@ -87,7 +87,8 @@ def test_the_report_stands_by_itself_and_names_no_place_of_this_machine(whole, s
     place = whole[0] / "report"
     page, text = (place / "report.html").read_text(), (place / "report.md").read_text()
     assert not re.search(r'(src|href)="(?!data:|#)', page), "nothing is fetched"
-    assert page.count("data:image/png;base64,") == len(list((place / "figures").glob("*.png"))) == 5
+    assert page.count("data:image/png;base64,") == len(list((place / "figures").glob("*.png"))) == 6
+    assert "The same scenes as smlstm and att see them" in text, "drawn scenes may be shown"
     for name in re.findall(r"\]\((figures/[^)]+)\)", text):
         assert (place / name).read_bytes().startswith(b"\x89PNG")
     for content in (page, text, (place / "numbers.json").read_text()):
@@ -137,7 +138,65 @@ def test_a_part_alone_makes_its_runs_and_the_report_says_what_is_missing(recipe,
     outcome = reproduce(read_reproduce_config(recipe), tmp_path / "out", only=["steps"])
     assert (outcome.done, outcome.runs) == (3, 3)
     assert not (tmp_path / "out" / "joint").exists()
-    assert "Not measured (yet): mean, att, ctx, lambda-100, joint, vsepp, scan." in outcome.report.markdown.read_text()
+    assert (
+        "Not measured (yet): mean, att, ctx, lambda-100, joint, vsepp, scan, ensemble."
+        in outcome.report.markdown.read_text()
+    )
+
+
+def test_what_was_measured_of_another_state_of_a_model_is_not_in_the_report(whole, shared_recipe, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(whole[0], folder, symlinks=True)
+    weights = folder / "smlstm" / "model" / "model.safetensors"
+    shutil.copy(whole[0] / "lambda-100" / "model" / "model.safetensors", weights)  # as if it had been trained on
+    config = read_reproduce_config(shared_recipe)
+    outcome = reproduce(config, folder, report_only=True)
+    numbers = json.loads(outcome.report.numbers.read_text())
+    assert "smlstm" not in numbers["runs"] and "ensemble" not in numbers["runs"]
+    assert list(numbers["attention"]) == ["att"]
+    assert "Not measured (yet): smlstm, ensemble." in outcome.report.markdown.read_text()
+    reproduce(config, folder, only=["steps"])
+    numbers = json.loads(outcome.report.numbers.read_text())
+    assert "smlstm" in numbers["runs"] and "ensemble" not in numbers["runs"] and "smlstm" not in numbers["attention"]
+    reproduce(config, folder)
+    numbers = json.loads(outcome.report.numbers.read_text())
+    assert {"smlstm", "ensemble"} <= set(numbers["runs"]) and list(numbers["attention"]) == ["smlstm", "att"]
+
+
+def test_the_report_says_what_each_run_was_given_and_on_which_machine(whole, shared_recipe, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(whole[0], folder, symlinks=True)
+    (folder / "machine.json").write_text(
+        json.dumps({**json.loads((folder / "machine.json").read_text()), "threads": 7})
+    )
+    config = read_reproduce_config(shared_recipe)
+    text = reproduce(config, folder, report_only=True, minutes=3).report.markdown.read_text()
+    assert "2 epochs at most, no limit of time." in text and " 7 threads, " in text
+    for card in folder.glob("*/budget.json"):
+        card.write_text(json.dumps({**json.loads(card.read_text()), "minutes": 30 if "scan" in card.parts else 20}))
+    text = reproduce(config, folder, report_only=True).report.markdown.read_text()
+    assert "at most 20 minutes a run: mnlm, smlstm" in text and "at most 30 minutes a run: scan." in text
+
+
+def test_the_report_says_in_what_its_base_is_not_the_papers_model(whole):
+    text = (whole[0] / "report" / "report.md").read_text()
+    told = re.search(r"It departs from the paper \(whose value is in brackets\) in: (.*?)\. Every other", text).group(1)
+    assert "comparison (additive)" in told and "modulation (joint)" in told and "lambda (100)" in told
+    assert "hidden width (1024)" in told and "steps" not in told
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("reproduce.variants=['att','att','full']", "reproduce.variants: att is there twice"),
+        ("reproduce.lambdas=[1,1.0]", r"reproduce.lambdas: 1\.0 is there twice"),
+        ("reproduce.lambdas=[inf]", r"reproduce.lambdas.*finite"),
+        ("reproduce.minutes=inf", r"reproduce.minutes.*finite"),
+    ],
+)
+def test_sweeps_that_cannot_be_are_refused(recipe, setting, message):
+    with pytest.raises(ConfigurationError, match=message):
+        read_reproduce_config(recipe, [setting])
 
 
 def test_minutes_are_counted_over_all_sessions(recipe, tmp_path, monkeypatch):

@@ -26,6 +26,8 @@ class Trained:
     minutes: float
     """Spent in all sessions."""
     epochs: float
+    limit: float | None = None
+    """Minutes that it was given."""
 
 
 def check_runs(config: RunConfig, folder: Path, names: list[str]) -> None:
@@ -47,7 +49,7 @@ def trained(config: RunConfig, folder: Path, name: str, minutes: float | None) -
     card = _read_card(RunFolder(folder).stage(name))
     if card is None or changed_since(card["identity"], config, name):
         return None
-    ended = Trained(**card["trained"])
+    ended = Trained(**{**card["trained"], "limit": card["minutes"]})
     enough = card["minutes"] is None or (minutes is not None and minutes <= card["minutes"])
     return ended if ended.finished or enough else None
 
@@ -68,7 +70,7 @@ def train_within(
     if not place.best_model.exists():
         raise SmlstmError(f"{name}: {minutes:g} minutes were too few for a single step; give more with --minutes")
     progress = read_checkpoint(place.checkpoint).progress
-    ended = Trained(result.reason, result.finished, progress.seconds / 60, _epochs(place, progress))
+    ended = Trained(result.reason, result.finished, progress.seconds / 60, _epochs(place, progress), minutes)
     card = {"minutes": minutes, "identity": identity(config, name), "trained": vars(ended)}
     part = place.path / "budget.json.part"
     part.write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")

@@ -8,10 +8,11 @@
 """
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from smlstm.training.config import RunConfig
@@ -27,14 +28,24 @@ class SweepConfig(BaseModel):
 
     split: str = Field(default="test", description="what everything is measured on; models are chosen on dev")
     images: int | None = Field(default=None, ge=2, description="only so many images of it, from the first")
-    minutes: float | None = Field(default=None, gt=0, description="the most that one run may train; --minutes wins")
+    minutes: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="the most that one run may train; --minutes wins"
+    )
     variants: list[Literal["mean", "att", "ctx", "full"]] = Field(default=["mean", "att", "ctx", "full"])
     steps: list[Annotated[int, Field(gt=0)]] = Field(default=[1, 2, 3, 4, 5], description="T")
-    lambdas: list[Annotated[float, Field(ge=0)]] = Field(default=[0, 1, 10, 100, 1000])
+    lambdas: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default=[0, 1, 10, 100, 1000])
     modulations: list[Literal["gated", "joint", "separate"]] = Field(default=["gated", "joint", "separate"])
     comparisons: list[Literal["additive", "product"]] = Field(default=["additive", "product"])
     rivals: list[Rival] = Field(default=["oem", "vse++", "dvsa", "scan"], description="beside MNLM")
     attention_images: int = Field(default=100, ge=2, description="photos for deletion and insertion")
+
+    @field_validator("variants", "steps", "lambdas", "modulations", "comparisons", "rivals")
+    @classmethod
+    def _names_each_once(cls, values: list[Any]) -> list[Any]:
+        twice = [value for value, count in Counter(values).items() if count > 1]
+        if twice:
+            raise PydanticCustomError("twice", "{value} is there twice", {"value": f"{twice[0]}"})
+        return values
 
 
 class ReproduceConfig(RunConfig):

@@ -17,6 +17,8 @@ from smlstm.training.folder import read_metrics
 
 _COLOURS = ("#0b6fa4", "#c8472b", "#3d8c40", "#7a4fa3", "#b8860b", "#555555")
 _DASHES = ("-", "--", ":", "-.")
+_PLACES = [(right, up) for up in (4, -12, 16, -24, 28, -36) for right in (6, -6)]
+"""Of a label beside its point."""
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,38 @@ def _costs(found: Found) -> Figure | None:
     axes = canvas.subplots()
     matchers = [found.plan.mnlm, found.plan.base, ENSEMBLE]
     matchers += [point.run for part in ("variants", "rivals") for point in found.plan.of(part)]
+    points = {}
     for name in dict.fromkeys(matchers):
         each = found.of(name)
         if each is None:
             continue
         interval = each.result.intervals["sum"]
+        points[name] = (each.pairs_per_second, each.result.metrics.sum)
         axes.plot([each.pairs_per_second] * 2, [interval.low, interval.high], color=_COLOURS[0], alpha=0.4)
-        axes.plot(each.pairs_per_second, each.result.metrics.sum, color=_COLOURS[0], marker="o")
-        axes.annotate(name, (each.pairs_per_second, each.result.metrics.sum), xytext=(6, 4), textcoords="offset points")
+        axes.plot(*points[name], color=_COLOURS[0], marker="o")
     axes.set(xscale="log", xlabel="pairs scored a second", ylabel="Sum, 95%")
     axes.margins(x=0.15)
     _plain(axes)
+    _name_points(canvas, axes, points)
     return _png(canvas, "costs", "Sum of each matcher against the pairs that it scores a second.")
+
+
+def _name_points(canvas: Any, axes: Any, points: dict[str, tuple[float, float]]) -> None:
+    """A label beside each point: of some places, the first where it covers no other label and no point."""
+    canvas.canvas.draw()  # places are known once all has been laid out
+    taken = [axes.transData.transform(point) for point in points.values()]
+    boxes: list[Any] = []
+    for name, point in points.items():
+        for right, up in _PLACES:
+            side = "left" if right > 0 else "right"
+            label = axes.annotate(name, point, xytext=(right, up), textcoords="offset points", ha=side)
+            box = label.get_window_extent()
+            if not any(map(box.overlaps, boxes)) and not any(box.contains(*other) for other in taken):
+                break
+            label.remove()
+        else:
+            axes.add_artist(label)  # crowded everywhere
+        boxes.append(box)
 
 
 def _curves(found: Found, folder: Path) -> Figure | None:
@@ -116,15 +138,19 @@ def _curves(found: Found, folder: Path) -> Figure | None:
             lines[name] = ([line["seconds"] / 60 for line in measured], [line["dev"]["sum"] for line in measured])
     if not lines:
         return None
+    images = {name: found.plan.config.stage[name].dev_images for name in lines}
+    differ = len(set(images.values())) > 1
+    labels = {name: f"{name} ({count} images)" if differ else name for name, count in images.items()}
     canvas = _canvas(11, 4.5)
     axes = canvas.subplots()
     for number, (name, (minutes, sums)) in enumerate(lines.items()):
         colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number // len(_COLOURS) % len(_DASHES)]
-        axes.plot(minutes, sums, color=colour, linestyle=dash, marker=".", label=name)
+        axes.plot(minutes, sums, color=colour, linestyle=dash, marker=".", label=labels[name])
     axes.set(xlabel="minutes of training", ylabel="dev Sum")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
     _plain(axes)
-    return _png(canvas, "curves", "Dev Sum of every run over the minutes that it trained.")
+    told = "Dev Sum of every run over the minutes that it trained."
+    return _png(canvas, "curves", f"{told} It is higher among fewer images." if differ else told)
 
 
 def _averages(found: Found) -> Figure | None:

@@ -91,7 +91,9 @@ def _best_of_sweeps(found: Found) -> Iterator[Finding]:
 def paragraphs(found: Found, judged: Sequence[Finding]) -> list[str]:
     """The whole in words."""
     texts = [_agreement(judged)] if judged else []
-    texts += [text for text in (_variants_in_order(found), _beyond(found), _centre(found), _removal(found)) if text]
+    texts += [
+        text for text in (_variants_in_order(found), _beyond(found), _centre(found), removal_verdict(found)) if text
+    ]
     return texts or ["Nothing can be compared yet: no two runs were measured."]
 
 
@@ -166,14 +168,27 @@ def centre_verdict(shares: Sequence[float]) -> str:
         return "its one step prefers the centre"
     if max(shares[1:]) < shares[0] - 0.01:
         return "as in the paper"
-    return "the first step prefers the centre, but later ones do so no less"
+    return "the first step prefers the centre, but not every later one does so less"
 
 
-def _removal(found: Found) -> str:
-    told = []
+def removal_verdict(found: Found) -> str:
+    """What removing attended regions does; nothing is to be read off a score that all regions together do not raise."""
+    told, silent = [], []
     for name, seen in found.attention.items():
         for removal in seen["removal"]:
-            area = removal["deletion"]["difference"]
+            curve, model = removal["deletion"], f"{name} (filler {removal['filler']})"
+            if curve["relative"] is None:
+                silent.append(model)
+                continue
+            area = curve["difference"]
             more = "more than" if area["low"] > 0 else "less than" if area["high"] < 0 else "no differently from"
-            told.append(f"{name} (filler {removal['filler']}) {more} random ones")
-    return f"Removing the attended regions hurts the score of {'; '.join(told)}." if told else ""
+            told.append(f"{model} {more} random ones")
+    sentences = []
+    if told:
+        sentences.append(f"Removing the attended regions hurts the score of {'; '.join(told)}.")
+    if silent:
+        sentences.append(
+            f"Deletion and insertion say nothing about {'; '.join(silent)}: an image of which all is removed scores as "
+            "high as the whole one."
+        )
+    return " ".join(sentences)

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from smlstm.model.config import paper
 from smlstm.reproduce.config import ReproduceConfig
 from smlstm.reproduce.figures import Figure, figures
 from smlstm.reproduce.findings import Finding, findings, findings_table, paragraphs
 from smlstm.reproduce.page import as_page
-from smlstm.reproduce.results import Ground
+from smlstm.reproduce.results import ENSEMBLE, Ground
 from smlstm.reproduce.tables import (
     Found,
     Table,
@@ -25,9 +26,21 @@ from smlstm.reproduce.tables import (
     rivals_table,
     sweep_table,
 )
-from smlstm.training.folder import describe_machine
+from smlstm.training.config import StageConfig
+from smlstm.training.folder import RunFolder, describe_machine
 
 TITLE = "sm-LSTM reproduced"
+_PRINTED = (
+    "steps", "modulation", "comparison", "word_width", "sentence_width", "attention_width", "similarity_width",
+    "hidden_width", "sentence_pooling",
+)  # fmt: skip
+"""Settings of the model that the paper gives."""
+_NO_PHOTOS = (
+    "Pairs with their photos, with and without context, are not part of this report, since photos of public datasets "
+    "must not be passed on; smlstm reproduce CONFIG --report --pairs 12 writes them to pairs.html."
+)
+_ADDED = ("global_score", "instance_score", "language_model")
+"""What the paper's model does not have."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +63,12 @@ class ReportFiles:
 
 
 def write_report(
-    config: ReproduceConfig, ground: Ground, found: Found, folder: Path, minutes: float | None
+    config: ReproduceConfig, ground: Ground, found: Found, folder: Path, pairs: Figure | None = None
 ) -> ReportFiles:
-    """Write what is known by now; runs that are missing are shown as such."""
+    """Write what is known by now; runs that are missing are shown as such. `pairs` that may be shown to anyone."""
     drawn, judged = figures(found, folder), findings(found)
+    if pairs is not None:
+        drawn[pairs.name] = pairs
     sections = [
         Section(
             "What agrees with the paper, and what does not",
@@ -61,7 +76,7 @@ def write_report(
             [findings_table(judged)] if judged else [],
             [],
         ),
-        Section("What was run", _about(config, ground, found, minutes), [], []),
+        Section("What was run", _about(config, ground, found, folder), [], []),
         *_sections(config, found, drawn),
     ]
     place = folder / "report"
@@ -92,15 +107,19 @@ def _sections(config: ReproduceConfig, found: Found, drawn: dict[str, Figure]) -
         Section("The paper's tables 3 and 4 beside ours", [], [steps, weights], shown("sweeps")),
         Section("Beyond the paper", [], [readings_table(found), rivals_table(found)], []),
         Section("Costs", [], [costs_table(found)], shown("costs", "curves")),
-        Section("Where it looks", [], [attention] if attention else [], shown("averaged-maps", "removal")),
+        Section(
+            "Where it looks",
+            [] if "pairs" in drawn else [_NO_PHOTOS],
+            [attention] if attention else [],
+            shown("averaged-maps", "removal", "pairs"),
+        ),
     ]
 
 
-def _about(config: ReproduceConfig, ground: Ground, found: Found, minutes: float | None) -> list[str]:
+def _about(config: ReproduceConfig, ground: Ground, found: Found, folder: Path) -> list[str]:
     gallery, sweep = ground.gallery, config.reproduce
     base, spec = config.stage[found.plan.base], _features(ground)
-    machine = describe_machine()
-    budget = "no limit of time" if minutes is None else f"at most {minutes:g} minutes a run"
+    machine = RunFolder(folder).machine() or describe_machine()
     given = [name for name in config.stage if name not in (found.plan.mnlm, found.plan.base)]
     own = f", but these have settings of their own: {', '.join(given)}" if given else ""
     texts = [
@@ -109,8 +128,9 @@ def _about(config: ReproduceConfig, ground: Ground, found: Found, minutes: float
         "numbers stand beside ours for their order, not for their height.",
         f"Base model: variant {base.model['variant']}, T {base.model['steps']}, lambda {base.objective.regulariser:g}, "
         f"modulation {base.model['modulation']}, comparison {base.model['comparison']}, H "
-        f"{base.model['hidden_width']}; {base.epochs} epochs at most, {budget}. Every other run differs "
-        "from it in one setting. Rivals have the objective of their own papers; OEM and VSE++ are trained as MNLM is, "
+        f"{base.model['hidden_width']}; {base.epochs} epochs at most, {_limits(found)}. {_departures(base)} Every "
+        "other run differs from it in one setting. Rivals have the objective of their own papers; OEM and VSE++ are "
+        "trained as MNLM is, "
         f"DVSA and SCAN as the base is{own}.",
         "One training run each, with one seed: intervals are over images (bootstrap, 95%), and say nothing of what "
         "another seed would give. The best epoch of each run was chosen on dev images"
@@ -119,7 +139,8 @@ def _about(config: ReproduceConfig, ground: Ground, found: Found, minutes: float
         f"{machine['smlstm']}. Costs are wall-clock time and depend on what else it did.",
     ]
     smaller = _smaller(sweep.model_dump())
-    missing = [name for name in found.plan.config.stage if name not in found.measured]
+    together = [ENSEMBLE] if len(found.plan.of("variants")) > 1 else []
+    missing = [name for name in (*found.plan.config.stage, *together) if name not in found.measured]
     if smaller:
         texts.append(f"Smaller than the paper's sweeps: {'; '.join(smaller)}.")
     if missing:
@@ -128,6 +149,32 @@ def _about(config: ReproduceConfig, ground: Ground, found: Found, minutes: float
     if cut:
         texts.append(f"Ended by the clock before their last epoch: {', '.join(cut)}.")
     return texts
+
+
+def _limits(found: Found) -> str:
+    """The minutes that runs were given."""
+    runs: dict[float | None, list[str]] = {}
+    for name, ended in found.trained.items():
+        runs.setdefault(ended.limit, []).append(name)
+    told = {limit: "no limit of time" if limit is None else f"at most {limit:g} minutes a run" for limit in runs}
+    if len(runs) <= 1:
+        return next(iter(told.values()), told.get(None, "nothing is trained yet"))
+    return "; ".join(f"{told[limit]}: {', '.join(names)}" for limit, names in runs.items())
+
+
+def _departures(base: StageConfig) -> str:
+    """In what the base is not the paper's model."""
+    preset = paper()
+    printed = {name: getattr(preset.model, name) for name in _PRINTED}
+    apart = [f"{name.replace('_', ' ')} ({value})" for name, value in printed.items() if base.model[name] != value]
+    if base.objective.form != preset.objective.form:
+        apart.append(f"objective ({preset.objective.form})")
+    if base.objective.regulariser != preset.objective.regulariser:
+        apart.append(f"lambda ({preset.objective.regulariser:g})")
+    apart += [f"{name.replace('_', ' ')} (none)" for name in _ADDED if base.model[name]]
+    if not apart:
+        return "It has the paper's settings."
+    return f"It departs from the paper (whose value is in brackets) in: {', '.join(apart)}."
 
 
 def _features(ground: Ground) -> str:

@@ -18,11 +18,11 @@ import numpy as np
 
 from smlstm.data import Dataset, Record, open_dataset, open_features
 from smlstm.errors import InputError
-from smlstm.evaluation import Ranks, Result, both_ways, measure, recall_intervals
+from smlstm.evaluation import Ranks, Result, measure, result_of
 from smlstm.evaluation.attention_run import Bar, measure_attention, read_attention_gallery
 from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.matrices import Sum
-from smlstm.evaluation.models import Candidate, load_candidates
+from smlstm.evaluation.models import Candidate, files_fingerprint, load_candidates
 from smlstm.evaluation.run import Evaluation
 from smlstm.explain import average_records
 from smlstm.reproduce.config import ReproduceConfig
@@ -88,14 +88,24 @@ class Results:
         self._matrices = folder / "matrices"
 
     def find(self, name: str) -> Measured | None:
-        """What was measured of a run on these images; None if nothing was."""
+        """What was measured of a run's model, as it is now, on these images; None if nothing was."""
         card = _read(self._cards / f"{name}.json")
+        return None if card is None or not self._is_current(card["key"], name) else self._load(name, card)
+
+    def find_ensemble(self, members: list[str]) -> Measured | None:
+        """What was measured of the sum of these runs, as they are now; None if nothing was."""
+        card = _read(self._cards / f"{ENSEMBLE}.json")
+        if card is None or card["key"] != self._ensemble_key(members) or not all(map(self.find, members)):
+            return None
+        return self._load(ENSEMBLE, card)
+
+    def _load(self, name: str, card: dict[str, Any]) -> Measured | None:
         path = self._cards / f"{name}.npz"
-        if card is None or card["key"]["gallery"] != self._ground.gallery.fingerprint or not path.exists():
+        if not path.exists():
             return None
         with np.load(path) as saved:
             ranks = Ranks(*(saved[part] for part in _RANKS))
-        result = Result(name, both_ways(ranks), recall_intervals(ranks), ranks)
+        result = result_of(name, [ranks])
         return Measured(result, card["kind"], card["seconds"], card["pairs"], card["parameters"])
 
     def measure(self, name: str, *, keep: bool, show: bool = False) -> None:
@@ -126,12 +136,12 @@ class Results:
             "pairs": int(scores.size),
             "parameters": sum(weight.numel() for weight in candidate.matcher.parameters()),
         }
-        self._write(name, measure(name, scores, self._ground.gallery.image_of).ranks, facts)
+        self._write(name, measure(name, scores, self._ground.gallery.image_of).folds[0], facts)
 
     def measure_ensemble(self, members: list[str]) -> None:
         """The sum of the members' matrices, the paper's sm-LSTM*."""
         cards = [_read(self._cards / f"{name}.json") or {} for name in members]
-        key = {"gallery": self._ground.gallery.fingerprint, "members": [card.get("key") for card in cards]}
+        key = self._ensemble_key(members)
         found = _read(self._cards / f"{ENSEMBLE}.json")
         if found is not None and found["key"] == key:
             return
@@ -146,16 +156,12 @@ class Results:
             "pairs": int(total.scores.size),
             "parameters": sum(card["parameters"] for card in cards),
         }
-        self._write(ENSEMBLE, measure(ENSEMBLE, total.scores, self._ground.gallery.image_of).ranks, facts)
-
-    def forget_ensemble(self) -> None:
-        """Leave no sum of other members than those of the plan."""
-        (self._cards / f"{ENSEMBLE}.json").unlink(missing_ok=True)
+        self._write(ENSEMBLE, measure(ENSEMBLE, total.scores, self._ground.gallery.image_of).folds[0], facts)
 
     def find_attention(self, name: str) -> dict[str, Any] | None:
-        """Where a run looks, as JSON has it; None if that was not measured."""
+        """Where a run's model, as it is now, looks, as JSON has it; None if that was not measured."""
         card = _read(self._cards / f"{name}.attention.json")
-        return None if card is None or card["key"]["gallery"] != self._ground.gallery.fingerprint else card
+        return None if card is None or not self._is_current(card["key"], name) else card
 
     def measure_attention(self, name: str, images: int, bar: Bar) -> None:
         """Measure where a run looks, unless that was done."""
@@ -176,6 +182,16 @@ class Results:
     def model_folder(self, name: str) -> Path:
         """Where a run's best model is."""
         return RunFolder(self._folder).stage(name).best_model
+
+    def _is_current(self, key: dict[str, Any], name: str) -> bool:
+        """Whether something was measured on these images and of a run's model of today; one that is gone stays."""
+        folder = self.model_folder(name)
+        same = not folder.exists() or key["model"] == files_fingerprint(folder)
+        return same and bool(key["gallery"] == self._ground.gallery.fingerprint)
+
+    def _ensemble_key(self, members: list[str]) -> dict[str, Any]:
+        cards = [_read(self._cards / f"{name}.json") or {} for name in members]
+        return {"gallery": self._ground.gallery.fingerprint, "members": [card.get("key") for card in cards]}
 
     def _candidate(self, name: str) -> Candidate:
         (candidate,) = load_candidates([self.model_folder(name)], self._device)

@@ -3,22 +3,29 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 from smlstm.data import open_features
+from smlstm.data.scene_folder import has_places
 from smlstm.errors import InputError
 from smlstm.evaluation.attention import Done
 from smlstm.evaluation.attention_run import Bar
 from smlstm.evaluation.gallery import spread
 from smlstm.evaluation.models import load_candidates
-from smlstm.explain import explain_records, write_comparison
+from smlstm.explain import Explanation, explain_records, write_comparison
+from smlstm.explain.picture import comparison
 from smlstm.reproduce.budget import check_runs, train_within, trained
 from smlstm.reproduce.config import ReproduceConfig
+from smlstm.reproduce.figures import Figure
 from smlstm.reproduce.plan import Plan, chosen_parts, make_plan
 from smlstm.reproduce.report import ReportFiles, write_report
 from smlstm.reproduce.results import Ground, Results, open_ground
 from smlstm.reproduce.tables import Found
 from smlstm.training import Watcher
+
+DRAWN_PAIRS = 3
+"""In the report itself, where pictures are drawn scenes."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ def reproduce(
             _measure_together(config, plan, parts, results, bar or _no_bar)
     if pairs and not interrupted:
         _write_pairs(plan, results, ground, pairs, folder / "pairs.html")
-    files = write_report(config, ground, Found.collect(plan, results, folder), folder, budget)
+    drawn = _drawn_pairs(plan, results, ground) if has_places(ground.dataset.root) else None
+    files = write_report(config, ground, Found.collect(plan, results, folder), folder, drawn)
     return Outcome(files, len(names), sum(results.find(name) is not None for name in names), interrupted)
 
 
@@ -99,11 +107,8 @@ def _run_all(job: _Job, names: Sequence[str], show: bool) -> bool:
 def _measure_together(config: ReproduceConfig, plan: Plan, parts: Sequence[str], results: Results, bar: Bar) -> None:
     """The ensemble of the variants, and where the models look."""
     members = [point.run for point in plan.of("variants")]
-    if "variants" in parts:
-        if len(members) > 1:
-            results.measure_ensemble(members)
-        else:
-            results.forget_ensemble()
+    if "variants" in parts and len(members) > 1:
+        results.measure_ensemble(members)
     if "attention" in parts:
         for name in plan.attending():
             results.measure_attention(name, config.reproduce.attention_images, bar)
@@ -111,14 +116,29 @@ def _measure_together(config: ReproduceConfig, plan: Plan, parts: Sequence[str],
 
 def _write_pairs(plan: Plan, results: Results, ground: Ground, count: int, path: Path) -> None:
     """The same pairs with and without context, over the whole split; photos are shown, so this page is apart."""
-    names = [name for name in plan.attending() if results.model_folder(name).exists()]
-    if not names:
+    explained = _explain_pairs(plan, results, ground, count)
+    if not explained:
         raise InputError("no model with attention is trained yet: there are no pairs to show")
-    chosen = spread(ground.records, count)
-    store = open_features(ground.features)
-    matchers = {name: load_candidates([results.model_folder(name)])[0].matcher for name in names}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_comparison({name: explain_records(each, store, chosen) for name, each in matchers.items()}, path)
+    write_comparison(explained, path)
+
+
+def _drawn_pairs(plan: Plan, results: Results, ground: Ground) -> Figure | None:
+    """The same for the report itself: scenes that were drawn are nobody's photos."""
+    explained = _explain_pairs(plan, results, ground, DRAWN_PAIRS)
+    if not explained:
+        return None
+    file = BytesIO()
+    comparison(explained).save(file, "PNG")
+    return Figure("pairs", f"The same scenes as {' and '.join(explained)} see them, step by step.", file.getvalue())
+
+
+def _explain_pairs(plan: Plan, results: Results, ground: Ground, count: int) -> dict[str, list[Explanation]]:
+    """Pairs over the whole split as the models with attention see them, by the runs' names."""
+    names = [name for name in plan.attending() if results.model_folder(name).exists()]
+    chosen, store = spread(ground.records, count), open_features(ground.features)
+    matchers = {name: load_candidates([results.model_folder(name)])[0].matcher for name in names}
+    return {name: explain_records(each, store, chosen) for name, each in matchers.items()}
 
 
 def _no_bar(title: str) -> AbstractContextManager[Done]:

@@ -49,8 +49,10 @@ class Found:
     @classmethod
     def collect(cls, plan: Plan, results: Results, folder: Path) -> "Found":
         """Read what is there."""
-        names = [*plan.config.stage, ENSEMBLE]
-        measured = {name: found for name in names if (found := results.find(name)) is not None}
+        measured = {name: found for name in plan.config.stage if (found := results.find(name)) is not None}
+        members = [point.run for point in plan.of("variants")]
+        if len(members) > 1 and (ensemble := results.find_ensemble(members)) is not None:
+            measured[ENSEMBLE] = ensemble
         ended = {name: end for name in plan.config.stage if (end := trained(plan.config, folder, name, 0.0))}
         attention = {name: seen for name in plan.attending() if (seen := results.find_attention(name)) is not None}
         return cls(plan, measured, ended, attention)
@@ -79,7 +81,7 @@ class Found:
         if first is None or second is None or one is None or other is None or one == other:
             return None
         if (one, other) not in self._compared:
-            self._compared[one, other] = compare(first.result.ranks, second.result.ranks)
+            self._compared[one, other] = compare(first.result.folds, second.result.folds)
         return self._compared[one, other]
 
 

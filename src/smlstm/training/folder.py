@@ -44,6 +44,14 @@ class RunFolder:
         _write_json(self.path / "config.json", config.model_dump(mode="json"))
         _write_json(self.path / "machine.json", describe_machine())
 
+    def machine(self) -> dict[str, Any] | None:
+        """On what the run was last trained; None if nothing says it."""
+        try:
+            content: dict[str, Any] = json.loads((self.path / "machine.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return content
+
     def stage(self, name: str) -> "StageFolder":
         """The part of one stage."""
         return StageFolder(self.path / name)

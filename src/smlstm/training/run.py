@@ -206,8 +206,11 @@ class World:
             self.helpers.watcher.notice(f"{name} starts with {taken}")
         for source in stage.sources if new else ():
             trained = _load(source, self.run)
-            taken = ", ".join(start_from_model(matcher, trained))
-            self.helpers.watcher.notice(f"{name} starts from a trained {trained.kind}: {taken}")
+            # Parts, not every tensor of theirs.
+            parts = dict.fromkeys(
+                taken.partition(".")[0].replace("_", " ") for taken in start_from_model(matcher, trained)
+            )
+            self.helpers.watcher.notice(f"{name} starts from a trained {trained.kind}: {', '.join(parts)}")
         return matcher
 
     def _miner(self, name: str) -> Miner | None:
