@@ -1,5 +1,6 @@
 """Two processes that share a batch do what one process does."""
 
+import json
 import os
 import socket
 import subprocess
@@ -86,6 +87,15 @@ def test_gradients_of_a_shared_batch_are_those_of_one_process(two_processes, kin
         torch.testing.assert_close(shared["loss"], alone.detach())
         for name, parameter in matcher.named_parameters():
             torch.testing.assert_close(shared["grads"][name], parameter.grad, msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_no_thread_of_a_group_is_left_to_bring_the_program_down_at_its_end(two_processes):
+    for rank in range(2):
+        found = json.loads((two_processes / f"threads-{rank}.json").read_text())
+        assert "pt_gloo_runloop" in found["in use"]
+        assert "pt_gloo_runloop" not in found["left"]
 
 
 @pytest.mark.slow

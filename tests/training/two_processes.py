@@ -1,5 +1,6 @@
 """What one of two processes does in `test_distributed.py`; started with torchrun's environment variables."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def gradients(folder: Path) -> None:
             found.sum().backward()
             grads = {name: parameter.grad for name, parameter in matcher.named_parameters()}
             torch.save({"loss": found.detach(), "grads": grads}, folder / f"{kind}-{processes.rank}.pt")
+        in_use = threads()
+    (folder / f"threads-{processes.rank}.json").write_text(json.dumps({"in use": in_use, "left": threads()}))
+
+
+def threads() -> list[str]:
+    """Names of this process's threads, those of torch's libraries too."""
+    return sorted(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm"))
 
 
 def whole_run(folder: Path) -> None:

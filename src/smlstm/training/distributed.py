@@ -9,6 +9,7 @@ DistributedDataParallel's mean divides by R: what remains is the gradient that o
 An image whose captions fall into two parts is a row in both: it is counted once, where it comes first.
 """
 
+import importlib
 import os
 from dataclasses import fields, is_dataclass, replace
 from datetime import timedelta
@@ -18,7 +19,6 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_gather
 from torch.nn.parallel import DistributedDataParallel
 
 from smlstm.batch import Batch
@@ -31,30 +31,37 @@ from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, wa
 Some = TypeVar("Some", bound=Batch)
 
 
-# A DistributedDataParallel that outlives its group would be the last to hold it, and would wait for the group's
-# threads while they wait for Python's lock: a deadlock. So a group is held until the program ends.
-_kept_groups: list[dist.ProcessGroup] = []
-
-
 class Processes:
     """Who we are among how many; one, unless torchrun started us."""
 
     def __init__(self) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
+        self._group: dist.ProcessGroup | None = None
+        self._shared: list[DistributedDataParallel] = []
 
     def __enter__(self) -> "Processes":
         if self.size > 1 and not dist.is_initialized():
+            # Its functions take the group that is there when it is imported, as DistributedDataParallel does, and keep it.
+            importlib.import_module("torch.distributed.nn.functional")
             # The others wait while the first one reads captions with a language model, which may take an hour.
             dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=timedelta(hours=12))
-            _kept_groups.append(dist.distributed_c10d._get_default_group())
+            self._group = dist.distributed_c10d._get_default_group()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.size > 1 and dist.is_initialized():
-            dist.destroy_process_group()
+        if self._group is None:
+            return
+        dist.destroy_process_group()
+        # Whoever holds a group last waits for its threads, which may be waiting for Python's lock. Python itself gives
+        # the lock away meanwhile; the inside of a DistributedDataParallel would not, and waits for ever. And a group
+        # that lives until the program ends takes it down when one of its threads then asks for the lock.
+        while self._shared:
+            held = vars(self._shared.pop())
+            del held["reducer"], held["logger"], held["process_group"]
+        self._group = None
 
     @property
     def first(self) -> bool:
@@ -84,7 +91,10 @@ class Processes:
 
     def share(self, loss: nn.Module) -> nn.Module:
         """A loss whose gradients are averaged across processes."""
-        return loss if self.size == 1 else DistributedDataParallel(loss)
+        if self.size == 1:
+            return loss
+        self._shared.append(DistributedDataParallel(loss))
+        return self._shared[-1]
 
 
 class SharedBatchLoss(nn.Module):
@@ -124,12 +134,24 @@ def gather_rows(tensor: Tensor) -> Tensor:
     counts = _counts(len(tensor))
     longest = max(counts)
     padded = torch.cat([tensor, tensor.new_zeros(longest - len(tensor), *tensor.shape[1:])])
-    if tensor.dtype.is_floating_point:
-        parts = cast(tuple[Tensor, ...], all_gather(padded.contiguous()))  # type: ignore[no-untyped-call]
-    else:
-        parts = tuple(torch.empty_like(padded) for _ in counts)
-        dist.all_gather(list(parts), padded.contiguous())
+    parts = cast(tuple[Tensor, ...], _Gathered.apply(padded.contiguous()))  # type: ignore[no-untyped-call]
     return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+
+class _Gathered(torch.autograd.Function):
+    """Every process's tensor; what all of them make of ours comes back as its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> tuple[Tensor, ...]:
+        parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, tensor)
+        return tuple(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        added = torch.stack(gradients)
+        dist.all_reduce(added)
+        return added[dist.get_rank()]
 
 
 def gather_batch(batch: Some) -> tuple[Some, int]:
