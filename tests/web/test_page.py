@@ -321,6 +321,21 @@ def test_a_server_with_a_token_asks_for_it(open_page, library):
         other.close()  # before the server goes
 
 
+def test_who_goes_on_typing_while_a_photo_closes_stays_in_the_field(address, open_page):
+    page = open_page(address)
+    tiles(page).first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.evaluate(
+        """() => new Promise((done) => {
+            const dialog = document.getElementById("viewer");
+            dialog.addEventListener("close", () => setTimeout(done));
+            dialog.close();  // whose event comes after this function
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true }));
+        })"""
+    )
+    expect(page.get_by_label("Describe the photo")).to_be_focused()
+
+
 def test_what_is_typed_before_the_first_answer_stays(address, open_page, pictures):
     page = open_page("about:blank")
     held = []

@@ -165,12 +165,14 @@ results.addEventListener("keydown", (event) => {
   tiles[Math.min(Math.max(place + by, 0), tiles.length - 1)].focus();
 });
 document.getElementById("viewer").addEventListener("close", () => {
-  results.querySelector(`[data-id="${viewer.shown?.id}"]`)?.focus(); // where the last one shown is
+  // To where the last one shown is; this event comes late, and someone may have gone to a field by then.
+  if (!document.activeElement?.matches("input, textarea, select")) results.querySelector(`[data-id="${viewer.shown?.id}"]`)?.focus();
   viewer.shown = null;
 });
 addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.target.matches("input, textarea, select") || document.querySelector("dialog[open]")) return;
   event.preventDefault();
+  $("sentence").focus();
   $("sentence").select();
 });
 $("search").addEventListener("submit", (event) => { event.preventDefault(); go(keepSimilar()); });
