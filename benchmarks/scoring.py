@@ -22,7 +22,7 @@ from torch import Tensor
 
 from smlstm.batch import ImageFeatures, Tokens
 from smlstm.model import SMLSTM, Preset, compact, paper
-from smlstm.model.image import scale_features
+from smlstm.model.image import scaled
 from smlstm.scoring import choose_precision, score_all, score_pairs
 from smlstm.scoring.fused import FusedScorer
 from smlstm.scoring.job import choose_tile
@@ -65,7 +65,8 @@ class Eager:
     @torch.no_grad()
     def __init__(self, made: World, images: int = 1, hoisted: bool = False, padded: int = 0) -> None:
         self.model, self.hoisted = made.model, hoisted
-        self.features = scale_features(made.features.select(slice(0, images)), made.model.config.feature_scale)
+        features, scale = made.features.select(slice(0, images)), made.model.config.feature_scale
+        self.features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
         self.tokens = self.model.tokens(made.sentences)
         if padded:
             room = padded - self.tokens.ids.shape[1]

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from smlstm.batch import ImageFeatures, Saliency, Tokens
 from smlstm.model import SMLSTM, ObjectiveConfig, compact, paper
-from smlstm.model.image import scale_features
+from smlstm.model.image import scaled
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.text import Vocabulary
 from smlstm.training.step import BatchLoss, TrainingBatch
@@ -53,7 +53,8 @@ def eager_scores(model: SMLSTM, batch: TrainingBatch, images: int) -> tuple[Tens
     """Scores and matched maps, image by image: expand to all sentences, then attend, compare and aggregate."""
     kind = next(model.parameters()).dtype
     features = ImageFeatures(batch.features.regions.to(kind), batch.features.context.to(kind))
-    features = scale_features(features, model.config.feature_scale)
+    scale = model.config.feature_scale
+    features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
     vectors = model.embedding(batch.tokens)
     assert model.words is not None and model.sentence_context is not None
     words, context = model.words(vectors, batch.tokens), model.sentence_context(vectors, batch.tokens)

@@ -31,6 +31,10 @@ class Batch:
         """Move every tensor to a device."""
         return self._map(lambda tensor: tensor.to(device))
 
+    def in_float32(self: BatchType) -> BatchType:
+        """Every number that is not whole in single precision."""
+        return self._map(lambda tensor: tensor.float() if tensor.is_floating_point() else tensor)
+
     def _map(self: BatchType, change: Callable[[Tensor], Tensor]) -> BatchType:
         changed = {field.name: _map_value(getattr(self, field.name), change) for field in fields(self)}
         return replace(self, **changed)

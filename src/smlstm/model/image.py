@@ -11,21 +11,15 @@ keep their proportion, and the context by its own.
 import torch
 from torch import Tensor
 
-from smlstm.batch import ImageFeatures
 from smlstm.model.config import FeatureScale
 
 _SMALLEST = 1e-6
 
 
-def scale_features(features: ImageFeatures, scale: FeatureScale) -> ImageFeatures:
-    """Bring an image's regions and context to a common size, image by image."""
+def scaled(values: Tensor, scale: FeatureScale) -> Tensor:
+    """Bring regions, or contexts, to a common size: `rms` divides each image's by their root mean square; M, ... ."""
     if scale == "none":
-        return features
-    return ImageFeatures(_by_rms(features.regions), _by_rms(features.context))
-
-
-def _by_rms(values: Tensor) -> Tensor:
-    """Divide each item by the root mean square of all its values; M, ... ."""
+        return values
     # Squares of VGG's activations overflow half precision.
     wide = values.to(torch.promote_types(values.dtype, torch.float32))
     rms = wide.square().mean(dim=tuple(range(1, values.dim())), keepdim=True).sqrt()

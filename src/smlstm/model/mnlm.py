@@ -16,7 +16,7 @@ from torch.nn import functional
 from smlstm.batch import Batch, ImageFeatures, Tokens
 from smlstm.matcher import Matcher
 from smlstm.model.config import MNLMConfig
-from smlstm.model.image import scale_features
+from smlstm.model.image import scaled
 from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, WordEmbedding, word_vectors
 from smlstm.model.smlstm import SMLSTM
 from smlstm.text import PADDING, UNKNOWN, Vocabulary
@@ -44,7 +44,7 @@ class MNLM(Matcher):
         self.image = nn.Linear(config.context_width, config.sentence_width)  # W_I
 
     def _encode_images(self, features: ImageFeatures) -> Embedded:
-        context = scale_features(features, self.config.feature_scale).context
+        context = scaled(features.context, self.config.feature_scale)
         return Embedded(functional.normalize(self.image(self.dropout(context)), dim=1))
 
     def _encode_tokens(self, tokens: Tokens) -> Embedded:

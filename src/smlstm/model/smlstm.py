@@ -47,7 +47,7 @@ from smlstm.model.aggregation import Aggregation, State
 from smlstm.model.attention import ContextModulatedAttention, saliency
 from smlstm.model.comparison import Comparison, attended
 from smlstm.model.config import SMLSTMConfig
-from smlstm.model.image import scale_features
+from smlstm.model.image import scaled
 from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, WordEmbedding, word_vectors
 from smlstm.text import Vocabulary
 
@@ -130,7 +130,8 @@ class SMLSTM(Matcher):
         )  # W_R
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
-        features = scale_features(features, self.config.feature_scale)
+        scale = self.config.feature_scale
+        features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
         whole = self._image_whole(features)
         context = self.feature_dropout(features.context)
         if self.config.variant == "ctx":

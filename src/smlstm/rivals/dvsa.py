@@ -23,7 +23,7 @@ from torch.nn import functional
 from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
-from smlstm.model.image import scale_features
+from smlstm.model.image import scaled
 from smlstm.model.sentence import reverse_words, word_vectors
 from smlstm.rivals.alignment import Regions, Words, inner_products, word_saliency
 from smlstm.rivals.config import RivalConfig
@@ -76,7 +76,7 @@ class DVSA(Matcher):
         return ObjectiveConfig(form="sum", margin=1.0, negatives=None, regulariser=0.0)
 
     def _encode_images(self, features: ImageFeatures) -> Regions:
-        return Regions(self.region(scale_features(features, self.config.feature_scale).regions))
+        return Regions(self.region(scaled(features.regions, self.config.feature_scale)))
 
     def _encode_tokens(self, tokens: Tokens) -> Words:
         inputs = functional.relu(self.word(self.dropout(self.embedding(tokens))))  # N, J, E

@@ -18,7 +18,7 @@ from torch.nn import functional
 from smlstm.batch import Batch, ImageFeatures, Tokens
 from smlstm.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
-from smlstm.model.image import scale_features
+from smlstm.model.image import scaled
 from smlstm.model.mnlm import Embedded
 from smlstm.model.sentence import word_vectors
 from smlstm.rivals.config import RivalConfig
@@ -50,7 +50,7 @@ class OEM(Matcher):
         return ObjectiveConfig(form="sum", margin=0.05, negatives=None, regulariser=0.0)
 
     def _encode_images(self, features: ImageFeatures) -> Embedded:
-        context = scale_features(features, self.config.feature_scale).context
+        context = scaled(features.context, self.config.feature_scale)
         return Embedded(functional.normalize(self.image(context), dim=1).abs())
 
     def _encode_tokens(self, tokens: Tokens) -> Embedded:

@@ -47,6 +47,7 @@ class FusedScorer(Scorer[PreparedSide]):
     def __init__(self, model: SMLSTM, dtype: torch.dtype) -> None:
         config, aggregation = model.config, model.aggregation
         self.model, self.dtype, self.products = model, dtype, Products(dtype)
+        self.encoding = dtype
         self.steps, self.width = config.steps, config.hidden_width
         self.product, self.joint = config.comparison == "product", config.modulation == "joint"
         self.agrees = config.instance_score

@@ -67,12 +67,20 @@ class Engine:
         """Encode features, or take what is encoded; `first` is the row of the first, for messages."""
         if isinstance(images, ImageFeatures):
             try:
-                images = self.matcher.encode_images(images)
+                images = self._encode(images)
             except InputError as error:
                 raise InputError(f"{error} (counted from row {first})") from None
         else:
             images = images.to(self.device)
         return self.scorer.prepare_images(images)
+
+    def _encode(self, features: ImageFeatures) -> Batch:
+        """In the precision of the pairs, which see no more of it: for a cascade, encoding is most of its cost."""
+        if self.scorer.encoding == torch.float32:
+            return self.matcher.encode_images(features)
+        with torch.autocast(self.device.type, self.scorer.encoding):
+            encoded = self.matcher.encode_images(features)
+        return encoded.in_float32()
 
     def fingerprint(self) -> str:
         """Tells this matcher from others: kind, configuration, precision and every weight."""

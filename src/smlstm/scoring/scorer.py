@@ -22,6 +22,8 @@ Side = TypeVar("Side", bound=Batch)
 class Scorer(ABC, Generic[Side]):
     """Scores of pairs of prepared images and prepared sentences."""
 
+    encoding: torch.dtype = torch.float32
+    """In what precision images may be encoded for it."""
     pair_width: int = 64
     """Numbers that a pair needs on its way, for the size of a tile."""
 
