@@ -43,22 +43,50 @@ def test_each_reader_sees_its_own_vectors(make):
     assert not torch.allclose(first.whole, other_words.whole)
 
 
+def test_both_readers_have_their_say_in_the_global_score(make):
+    model = make(**{**BOTH, "context_words": "both"})
+    features, tokens = random_features(width=7), tokens_of(model)
+    images, sentences = model.encode_images(features), model.encode_sentences(tokens)
+    width = model.config.sentence_width
+    assert images.whole.shape[1] == sentences.whole.shape[1] == 2 * width
+    mean = (model.embedding(tokens) * tokens.mask[:, :, None]).sum(1) / tokens.lengths[:, None]
+    read = torch.nn.functional.normalize(mean @ model.read_context.linear.weight.T + model.read_context.linear.bias)
+    torch.testing.assert_close(sentences.whole[:, width:], read)
+    terms, _ = model.score_terms(images, sentences)
+    assert terms.shape[2] == 3
+    for place, part in enumerate((slice(width), slice(width, None)), start=1):
+        torch.testing.assert_close(terms[:, :, place], images.whole[:, part] @ sentences.whole[:, part].T)
+    torch.testing.assert_close(model.score(images, sentences), terms.sum(2))
+    other = model.encode_sentences(tokens_of(model, seed=1))
+    assert torch.equal(other.whole[:, :width], sentences.whole[:, :width])
+    assert torch.equal(other.reference, sentences.reference)
+    pairs = torch.tensor([[0, 1], [1, 0]])
+    _, chosen = model.score_terms(images, sentences, pairs)
+    torch.testing.assert_close(chosen.scores[:, -1], terms.sum(2)[pairs[:, 0], pairs[:, 1]])
+    torch.testing.assert_close(model.attend(images, sentences, pairs).scores, chosen.scores)
+
+
 def test_without_a_language_model_there_is_one_reader(make):
-    with pytest.raises(ValidationError, match="context_words is `learned`"):
-        make(context_words="learned")
+    for given in ("learned", "both"):
+        with pytest.raises(ValidationError, match=f"context_words is `{given}`"):
+            make(context_words=given)
+    with pytest.raises(ValidationError, match="only global_score has use for it"):
+        make(**{**BOTH, "context_words": "both", "global_score": False})
 
 
-def test_each_reader_starts_from_the_mnlm_that_reads_alike(make, vocabulary):
+@pytest.mark.parametrize("readers", ["learned", "both"])
+def test_each_reader_starts_from_the_mnlm_that_reads_alike(make, vocabulary, readers):
     learned = mnlm(vocabulary, region_width=7, sentence_pooling="max")
     reads = mnlm(vocabulary, region_width=7, sentence_pooling="mean", language_model="minilm")
-    model = make(**BOTH)
+    model = make(**{**BOTH, "context_words": readers})
     assert initialise_from_mnlm(model, reads) == ["language model", "image projection", "sentence projection"]
     assert initialise_from_mnlm(model, learned) == ["word vectors", "sentence context", "global score"]
     images = model.encode_images(random_features(width=7))
     tokens = tokens_of(model)
     sentences = model.encode_sentences(tokens)
     expected = learned.score(learned.encode_images(random_features(width=7)), learned.encode_sentences(SENTENCES))
-    torch.testing.assert_close(images.whole @ sentences.whole.T, expected)
+    width = model.config.sentence_width
+    torch.testing.assert_close(images.whole[:, :width] @ sentences.whole[:, :width].T, expected)
     torch.testing.assert_close(model.comparison.image.weight, reads.image.weight)
     torch.testing.assert_close(model.comparison.sentence.weight, reads.sentence_context.linear.weight)
 

@@ -65,10 +65,11 @@ class SMLSTMConfig(MatcherConfig):
         description="w_j is the BLSTM's state at word j, as in the paper, or the word's vector itself, which is enough "
         "where a language model made it of the whole sentence",
     )
-    context_words: Literal["same", "learned"] = Field(
+    context_words: Literal["same", "learned", "both"] = Field(
         default="same",
         description="n is made of the vectors that words are made of; or, where those come from a language model, of "
-        "vectors learned for it, one a word of the vocabulary: two ways to read a sentence know more than one",
+        "vectors learned for it, one a word of the vocabulary: two ways to read a sentence know more than one. With "
+        "`both`, global_score also compares what the language model's words say on average",
     )
     word_width: Positive = Field(description="G, twice the BLSTM's hidden width; without a BLSTM the vector's width")
     sentence_width: Positive = Field(description="E, width of the sentence's global context n")
@@ -92,8 +93,12 @@ class SMLSTMConfig(MatcherConfig):
     def _word_width_fits(self) -> "SMLSTMConfig":
         if self.words == "blstm" and self.word_width % 2:
             raise ValueError(f"word_width is {self.word_width}, but two directions must share it evenly")
-        if self.context_words == "learned" and not self.language_model:
-            raise ValueError("context_words is `learned`, but all words are without a language_model: leave it out")
+        if self.context_words != "same" and not self.language_model:
+            raise ValueError(
+                f"context_words is `{self.context_words}`, but all words are without a language_model: leave it out"
+            )
+        if self.context_words == "both" and not self.global_score:
+            raise ValueError("context_words is `both`, but only global_score has use for it: set it, or take `learned`")
         if self.image_pooling == "max" and not self.global_score:
             raise ValueError("image_pooling is `max`, but only global_score has use for it: set it, or leave this out")
         vector_width = WIDTH if self.language_model else self.embedding_width

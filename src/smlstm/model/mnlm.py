@@ -126,8 +126,11 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
         model.comparison.image.load_state_dict(mnlm.image.state_dict())
         taken.append("image projection")
     whole = model.image_whole if gives_context else None
-    if whole is not None and whole.weight.shape == mnlm.image.weight.shape:
-        whole.load_state_dict(mnlm.image.state_dict())
+    if whole is not None and (len(mnlm.image.weight), whole.in_features) == (
+        model.config.sentence_width,
+        mnlm.image.in_features,
+    ):
+        whole.weight[:width], whole.bias[:width] = mnlm.image.weight, mnlm.image.bias
         taken.append("global score")
     linear = mnlm.sentence_context.linear
     same_shape = linear is not None and model.comparison.sentence.weight.shape == linear.weight.shape

@@ -60,7 +60,7 @@ class EncodedSide(Batch):
     mask: Tensor | None  # B, C: True where a candidate is real; None: all are
     keys: Tensor | None  # B, C, A: None without attention
     reference: Tensor | None  # B, A: the global context's term; None without context
-    whole: Tensor | None = None  # B, E: x or v; None without `global_score`
+    whole: Tensor | None = None  # B, E, or 2E of two readers: x or v; None without `global_score`
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,13 @@ class SMLSTM(Matcher):
         self.context_embedding: WordEmbedding | None = None
         if in_context or by_context or config.global_score:
             width = vector_width
-            if config.context_words == "learned":
+            if config.context_words != "same":
                 width = config.embedding_width
                 self.context_embedding = WordEmbedding(len(vocabulary), width)
             self.sentence_context = SentenceContext(width, config.sentence_width, config.sentence_pooling)
+        self.read_context: SentenceContext | None = None
+        if config.context_words == "both":
+            self.read_context = SentenceContext(vector_width, config.sentence_width, "mean")
         self.words: SentenceWords | PlainWords | None = None
         if not by_context:
             blstm = config.words == "blstm"
@@ -122,11 +125,10 @@ class SMLSTM(Matcher):
             config.dropout,
         )
         self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
-        self.image_whole = (
-            nn.Linear(config.context_width, config.sentence_width) if config.global_score else None
-        )  # W_I
+        whole_width = config.sentence_width * (2 if config.context_words == "both" else 1)
+        self.image_whole = nn.Linear(config.context_width, whole_width) if config.global_score else None  # W_I
         self.region_whole = (
-            nn.Linear(config.region_width, config.sentence_width, bias=False) if config.image_pooling == "max" else None
+            nn.Linear(config.region_width, whole_width, bias=False) if config.image_pooling == "max" else None
         )  # W_R
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
@@ -150,7 +152,12 @@ class SMLSTM(Matcher):
         x = self.image_whole(self.dropout(features.context))
         if self.region_whole is not None:
             x = x + self.region_whole(self.dropout(features.regions)).amax(1)
-        return functional.normalize(x, dim=1)
+        return self._units(x)
+
+    def _units(self, whole: Tensor) -> Tensor:
+        """Each reader's part as a unit vector: a product of two wholes is the sum of their parts' cosines."""
+        parts = whole.view(len(whole), -1, self.config.sentence_width)
+        return functional.normalize(parts, dim=2).flatten(1)
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
         vectors = self.dropout(self.embedding(tokens))  # N, J, embedding
@@ -159,7 +166,10 @@ class SMLSTM(Matcher):
             learned = self.context_embedding
             read = vectors if learned is None else self.dropout(learned(tokens))
             context = self.sentence_context(read, tokens)  # N, E
-        whole = functional.normalize(context, dim=1) if context is not None and self.config.global_score else None
+        whole = None
+        if context is not None and self.config.global_score:
+            others = [] if self.read_context is None else [self.read_context(vectors, tokens)]
+            whole = self._units(torch.cat([context, *others], 1))
         if self.words is None:
             return EncodedSide(self.comparison.sentence(context)[:, None], None, None, None, whole)
         words = self.words(vectors, tokens)  # N, J, G
@@ -199,7 +209,8 @@ class SMLSTM(Matcher):
 
     def _progress(self, steps: list[Step], terms: Tensor, rows: Tensor, columns: Tensor) -> list[Tensor]:
         """The score of some pairs as it stands after each step."""
-        added: Tensor | float = terms[rows, columns, 1] if self.config.global_score else 0.0
+        wholes = 0 if self.image_whole is None else self.image_whole.out_features // self.config.sentence_width
+        added: Tensor | float = terms[rows, columns, 1 : 1 + wholes].sum(1)
         agreements = [_pick(step.agreement, rows, columns) for step in steps if step.agreement is not None]
         return [
             self.aggregation.score(step.state.hidden[rows, columns])
@@ -212,8 +223,9 @@ class SMLSTM(Matcher):
         """What the steps say in the end and what is added to it; M, N, K."""
         terms = [self.aggregation.score(steps[-1].state.hidden)]
         if images.whole is not None and sentences.whole is not None:
-            other = sentences.whole[:, None] if aligned else sentences.whole[None]
-            terms.append(_cosines(images.whole[:, None], other))
+            width = self.config.sentence_width
+            for x, v in zip(torch.split(images.whole, width, 1), torch.split(sentences.whole, width, 1), strict=True):
+                terms.append(_cosines(x[:, None], v[:, None] if aligned else v[None]))
         agreements = [step.agreement for step in steps if step.agreement is not None]
         if agreements:
             terms.append(torch.stack([agreement.expand_as(terms[0]) for agreement in agreements]).mean(0))
