@@ -1,4 +1,4 @@
-"""Two views of an image: which is read, and that training is given both."""
+"""Several views of an image: which is read, and that training is given all of them."""
 
 from dataclasses import replace
 
@@ -9,34 +9,55 @@ from smlstm.data import FeatureStore
 from smlstm.errors import InputError
 from smlstm.training import read_config, train
 from smlstm.training.examples import read_examples
-from smlstm.vision.backbones.base import MIRRORED
+from smlstm.vision.backbones.base import CROPPED, MIRRORED
+
+
+def make_view(scenes, folder, seen, added, left_out):
+    """A store whose numbers are larger than those of the photos themselves, of all photos but some."""
+    with FeatureStore.open(scenes / "features") as store:
+        keys = store.keys()[left_out:]
+        regions, context = store.read(keys)
+        spec = replace(store.spec, preprocessing=store.spec.preprocessing + seen)
+    with FeatureStore.open(folder, spec) as view:
+        view.append(keys, regions + np.float16(added), context + np.float16(added))
+    return folder
 
 
 @pytest.fixture
 def mirror(scenes, tmp_path):
-    """A second store: each region's numbers plus 100, all photos but one."""
-    with FeatureStore.open(scenes / "features") as store:
-        keys = store.keys()[1:]
-        regions, context = store.read(keys)
-        spec = replace(store.spec, preprocessing=store.spec.preprocessing + MIRRORED)
-    with FeatureStore.open(tmp_path / "mirror", spec) as second:
-        second.append(keys, regions + np.float16(100), context + np.float16(100))
-    return tmp_path / "mirror"
+    return make_view(scenes, tmp_path / "mirror", MIRRORED, 100, left_out=1)
 
 
-def test_views_are_read_as_asked(recipe, mirror):
+@pytest.fixture
+def crops(scenes, tmp_path):
+    return [make_view(scenes, tmp_path / f"crop{k}", f"{CROPPED} {k}", 100 + 100 * k, left_out=0) for k in (1, 2)]
+
+
+def moved(found, plain):
+    return (found - plain).float().flatten(1).mean(1).round().tolist()
+
+
+def test_views_are_read_as_lots_say(recipe, mirror):
     config = read_config(recipe, [f"data.0.mirrored={mirror}"])
     training, dev, _ = read_examples(config.data)
-    images = np.array([5, 0, 7])
+    images, lots = np.array([5, 0, 7]), np.array([0.1, 0.1, 0.7])
     plain = training.images.read(images)
-    wanted = np.array([True, True, False])
-    mixed = training.images.read(images, True, wanted)
-    moved = (mixed.regions - plain.regions).float().mean((1, 2)).round()
-    assert moved.tolist() == [100, 0, 0], "the first photo has no second view"
+    assert moved(training.images.read(images, True, lots).regions, plain.regions) == [100, 0, 0], (
+        "the first photo has no second view"
+    )
     for _ in range(2):  # read, then kept
-        contexts = training.images.read(images, False, wanted).context
-        assert (contexts - plain.context).float().mean(1).round().tolist() == [100, 0, 0]
-    assert (dev.images.read(np.arange(3), True, np.ones(3, bool)).regions < 50).all(), "dev is seen as it is"
+        assert moved(training.images.read(images, False, lots).context, plain.context) == [100, 0, 0]
+    assert (dev.images.read(np.arange(3), True, np.zeros(3)).regions < 50).all(), "dev is seen as it is"
+
+
+def test_every_view_is_as_likely(recipe, mirror, crops):
+    settings = [f"data.0.mirrored={mirror}", f"data.0.cropped={[str(crop) for crop in crops]}"]
+    training, _, _ = read_examples(read_config(recipe, settings).data)
+    for image, views in ((3, [0, 100, 200, 300]), (0, [0, 200, 300])):
+        images = np.full(len(views), image)
+        lots = (np.arange(len(views)) + 0.5) / len(views)
+        found = moved(training.images.read(images, True, lots).regions, training.images.read(images).regions)
+        assert sorted(found) == views, "the first photo is not in the mirror"
 
 
 def test_training_draws_views_and_is_the_same_for_a_seed(recipe, mirror, tmp_path):
@@ -53,7 +74,16 @@ def test_training_draws_views_and_is_the_same_for_a_seed(recipe, mirror, tmp_pat
     assert runs["both"] != runs["plain"]
 
 
-def test_a_store_that_is_no_mirror_is_refused(recipe, scenes):
-    config = read_config(recipe, [f"data.0.mirrored={scenes / 'features'}"])
-    with pytest.raises(InputError, match="not the mirrored view"):
+@pytest.mark.parametrize(
+    ("setting", "message"), [("mirrored={}", "not the mirrored view"), ("cropped=['{}']", "not parts of the photos")]
+)
+def test_a_store_that_is_no_other_view_is_refused(recipe, scenes, setting, message):
+    config = read_config(recipe, ["data.0." + setting.format(scenes / "features")])
+    with pytest.raises(InputError, match=message):
         read_examples(config.data)
+
+
+def test_parts_of_photos_seen_by_another_backbone_are_refused(recipe, scenes, tmp_path):
+    crop = make_view(scenes, tmp_path / "crop", "; squashed otherwise; cropped 1", 0, left_out=0)
+    with pytest.raises(InputError, match="make it with smlstm extract --cropped"):
+        read_examples(read_config(recipe, [f"data.0.cropped=['{crop}']"]).data)

@@ -40,7 +40,12 @@ class DataConfig(_Part):
     mirrored: Path | None = Field(
         default=None,
         description="features of its training photos seen as in a mirror (`smlstm extract --mirrored`): each time, one "
-        "of an image's two views is drawn",
+        "of an image's views is drawn",
+    )
+    cropped: list[Path] = Field(
+        default=[],
+        description="features of random parts of its training photos (`smlstm extract --cropped 1`, 2, ...): more "
+        "views to draw from",
     )
     split_scheme: str | None = Field(default=None, description="which published splits, where there are several")
     dev: bool = Field(

@@ -95,6 +95,7 @@ def _with_paths(config: Config, folder: Path) -> Config:
                 "dataset": find(part.dataset),
                 "features": find(part.features),
                 "mirrored": None if part.mirrored is None else find(part.mirrored),
+                "cropped": [find(path) for path in part.cropped],
             }
         )
         for part in config.data

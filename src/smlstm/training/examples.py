@@ -1,8 +1,7 @@
 """What there is to learn from: captions and images of one or several datasets, features left in their stores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -15,34 +14,38 @@ from smlstm.errors import InputError
 from smlstm.text import Vocabulary
 from smlstm.text.tokens import tokenise
 from smlstm.training.config import DataConfig
-from smlstm.vision.backbones.base import MIRRORED
+from smlstm.vision.backbones.base import CROPPED, MIRRORED
 
 Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
+Lots = npt.NDArray[np.float64]
 
 
 class Images:
     """Images of several stores under one numbering; features are read when they are asked for.
 
-    An image has one or two views: a store and a row for each, row -1 where there is no mirrored one.
+    An image has one or several views: a store and a row for each, row -1 where there is none.
     There is no cache of regions: a store read again comes from the kernel's page cache, a hundred photos in
     4 ms. Contexts are kept once seen, since some matchers need nothing else.
     """
 
     def __init__(self, stores: Sequence[Features], store_of: Integers, row_of: Integers) -> None:
         self.spec: FeatureSpec = stores[0].spec
-        self._stores, self._store_of, self._row_of = stores, store_of, row_of  # 2, images
+        self._stores, self._store_of, self._row_of = stores, store_of, row_of  # views, images
         self._contexts = np.zeros((*store_of.shape, self.spec.context_width), np.float16)
         self._seen = np.zeros(store_of.shape, np.bool_)
 
     def __len__(self) -> int:
         return int(self._store_of.shape[1])
 
-    def read(self, images: Integers, with_regions: bool = True, mirror: Booleans | None = None) -> ImageFeatures:
-        """Float16 features of images, some as in a mirror; without regions, one zero region stands in for them."""
+    def read(self, images: Integers, with_regions: bool = True, lots: Lots | None = None) -> ImageFeatures:
+        """Float16 features of images; without regions, one zero region stands in for them.
+
+        Of each image the photo as it is, or with lots (from 0 to below 1) one of its views.
+        """
         views = np.zeros(len(images), np.int64)
-        if mirror is not None:
-            views[mirror & (self._row_of[1, images] >= 0)] = 1
+        if lots is not None:
+            count = (self._row_of[:, images] >= 0).sum(0)
+            views = count - 1 - (lots * count).astype(np.int64)
         if not with_regions:
             unseen = np.flatnonzero(~self._seen[views, images])
             if len(unseen):
@@ -136,11 +139,9 @@ def read_examples(data: Sequence[DataConfig]) -> tuple[Examples, Examples, list[
                     f"{absent} of {len(keys)} {split} images of {entry.dataset.name} have no features: left out"
                 )
             parts[split] = [item for item in part if item[0] != number or item[1] in store]
-    mirrored = {
-        number: _open_mirrored(entry.mirrored, stores[number]) for number, entry in enumerate(data) if entry.mirrored
-    }
-    train, dropped = _join(stores, parts["train"], "train", mirrored)
-    dev, dropped_dev = _join(stores, parts["dev"], "dev", {})
+    views = [_open_views(entry, store) for entry, store in zip(data, stores, strict=True)]
+    train, dropped = _join(stores, parts["train"], "train", views)
+    dev, dropped_dev = _join(stores, parts["dev"], "dev", [[] for _ in stores])
     if dropped + dropped_dev:
         notices.append(f"{dropped + dropped_dev} captions have no words: left out")
     return train, dev, notices
@@ -156,25 +157,30 @@ def _same_features(stores: Sequence[Features], store: Features, data: Sequence[D
         )
 
 
-def _open_mirrored(path: Path, store: Features) -> Features:
-    """The second view of a store's photos, made alike but for the mirror."""
-    mirrored = open_features(path)
-    expected = replace(store.spec, preprocessing=store.spec.preprocessing + MIRRORED)
-    different = expected.difference(mirrored.spec)
-    if different:
-        field, wanted, found = different
-        raise InputError(
-            f'{path} is not the mirrored view of the features: "{field}" is {found!r}, not {wanted!r}; '
-            "make it with smlstm extract --mirrored"
-        )
-    return mirrored
+def _open_views(entry: DataConfig, store: Features) -> list[Features]:
+    """What else there is of a store's photos, made alike but for the mirror or the part that is seen."""
+    wanted = [] if entry.mirrored is None else [(entry.mirrored, MIRRORED, "the mirrored view", "--mirrored")]
+    wanted += [(path, CROPPED, "parts of the photos", "--cropped") for path in entry.cropped]
+    views = []
+    for path, seen, name, option in wanted:
+        view = open_features(path)
+        plain, mark, _ = view.spec.preprocessing.partition(seen)
+        different = store.spec.difference(replace(view.spec, preprocessing=plain))
+        if different or not mark:
+            field, expected, found = different or ("preprocessing", store.spec.preprocessing + seen, plain)
+            raise InputError(
+                f'{path} is not {name} of the features: "{field}" is {found!r}, not {expected!r}; '
+                f"make it with smlstm extract {option}"
+            )
+        views.append(view)
+    return views
 
 
 def _join(
     stores: Sequence[Features],
     items: Sequence[tuple[int, str, tuple[str, ...]]],
     split: str,
-    mirrored: Mapping[int, Features],
+    views: Sequence[Sequence[Features]],
 ) -> tuple[Examples, int]:
     captions: list[str] = []
     image_of: list[int] = []
@@ -189,15 +195,16 @@ def _join(
     if len(set(image_of)) < 2:
         raise InputError(f"there are {len(set(image_of))} {split} images with captions and features: two are needed")
     source_of = np.array([source for source, _, _ in items], np.int64)
-    store_of, row_of = np.stack([source_of, source_of]), np.full((2, len(items)), -1, np.int64)
-    views = list(stores)
+    most = 1 + max(map(len, views))
+    store_of, row_of = np.tile(source_of, (most, 1)), np.full((most, len(items)), -1, np.int64)
+    opened = list(stores)
     for number, store in enumerate(stores):
         places = np.flatnonzero(source_of == number)
         row_of[0, places] = store.rows([items[int(place)][1] for place in places])
-        if number in mirrored:
-            second = mirrored[number]
-            known = np.array([int(place) for place in places if items[int(place)][1] in second], np.int64)
-            row_of[1, known] = second.rows([items[int(place)][1] for place in known])
-            store_of[1, known] = len(views)
-            views.append(second)
-    return Examples(Images(views, store_of, row_of), tuple(captions), np.array(image_of, np.int64)), dropped
+        for view in views[number]:
+            known = np.array([int(place) for place in places if items[int(place)][1] in view], np.int64)
+            free = (row_of[:, known] >= 0).sum(0)
+            row_of[free, known] = view.rows([items[int(place)][1] for place in known])
+            store_of[free, known] = len(opened)
+            opened.append(view)
+    return Examples(Images(opened, store_of, row_of), tuple(captions), np.array(image_of, np.int64)), dropped

@@ -153,7 +153,7 @@ class _Loop:
         with_regions = needs_regions(self.matcher) or self.stage.region_dropout > 0
         # A batch has its own lots wherever and whenever it is read: the same captions never meet twice.
         lots = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
-        features = self.training.images.read(images, with_regions, lots.random(len(images)) < 0.5)
+        features = self.training.images.read(images, with_regions, lots.random(len(images)))
         row_of = row_of.astype(np.int64)
         return TrainingBatch(
             features,
