@@ -45,7 +45,7 @@ def make(size: str, regions: int, captions: int) -> tuple[SMLSTM, ObjectiveConfi
         torch.rand(captions, preset.model.context_width).half(),
     )
     objective = preset.objective.model_copy(update={"negatives": None})
-    batch = TrainingBatch(features, Tokens(ids, lengths), *(torch.arange(captions) for _ in range(3)))
+    batch = TrainingBatch(features, Tokens(ids, lengths), torch.arange(captions), torch.arange(captions))
     return model, objective, batch
 
 

@@ -10,9 +10,7 @@ from smlstm.saving import KINDS
 from smlstm.text import Vocabulary
 from smlstm.training.config import StageConfig
 from smlstm.training.distributed import Processes
-from smlstm.training.embedding import EmbeddedExamples
 from smlstm.training.step import TrainingBatch
-from smlstm.training.teaching import Teachers
 
 WIDTH, REGIONS, WORDS = 10, 6, 20
 SIZES = {
@@ -52,16 +50,7 @@ def example_batch(captions: int = 30, images: int = 26, seed: int = 0) -> Traini
         torch.rand(images, REGIONS, WIDTH, generator=chance), torch.rand(images, WIDTH, generator=chance)
     )
     image_of = torch.cat([torch.arange(images), torch.arange(captions - images)])
-    return TrainingBatch(
-        features, Tokens(ids, lengths), image_of, torch.arange(images) + 100, torch.arange(captions) + 200
-    )
-
-
-def example_teachers(share: float = 0.3) -> Teachers:
-    """Two that know the images and captions of the batch."""
-    chance = torch.Generator().manual_seed(5)
-    sides = torch.nn.functional.normalize(torch.randn(2, 2, 300, 4, generator=chance), dim=3)
-    return Teachers([EmbeddedExamples(images, captions) for images, captions in sides], share)
+    return TrainingBatch(features, Tokens(ids, lengths), image_of, torch.arange(images) + 100)
 
 
 def part_of(batch: TrainingBatch, processes: Processes) -> TrainingBatch:
@@ -70,4 +59,4 @@ def part_of(batch: TrainingBatch, processes: Processes) -> TrainingBatch:
     images, image_of = batch.image_of[own].unique(return_inverse=True)
     lengths = batch.tokens.lengths[own]
     tokens = Tokens(batch.tokens.ids[own, : int(lengths.max())], lengths)
-    return TrainingBatch(batch.features.select(images), tokens, image_of, batch.images[images], batch.captions[own])
+    return TrainingBatch(batch.features.select(images), tokens, image_of, batch.images[images])

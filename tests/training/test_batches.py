@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from smlstm.errors import InputError
 from smlstm.training.batches import Batches
-from smlstm.training.embedding import EmbeddedExamples
 from smlstm.training.mining import Miner
 
 IMAGE_OF = np.repeat(np.arange(60), 5)
@@ -57,7 +56,7 @@ def miner(captions: int, group: int) -> tuple[Miner, np.ndarray, torch.Tensor]:
     vectors = centres[clusters] + 0.01 * torch.randn(captions, 8, generator=chance)
     image_of = np.arange(captions)
     return (
-        Miner(EmbeddedExamples(vectors, vectors), image_of, group),
+        Miner(torch.cat([vectors, vectors], 1), torch.cat([vectors, vectors], 1), image_of, group),
         image_of,
         clusters,
     )

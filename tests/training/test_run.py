@@ -62,7 +62,6 @@ def test_training_learns(recipe, tmp_path):
         ["negatives=mined", "mined_group=4", "mined_pool=64", "score_group=8"],
         ["negatives=uniform", "objective.negatives=4"],
         ["accumulation=3", "captions_together=2"],
-        ["teachers=['mnlm']", "negatives=mined", "mined_group=4", "mined_pool=64", "score_group=8"],
         ["precision=bfloat16", "optimiser=adam", "decay=linear"],
         ["model.modulation=joint", "precision=bfloat16"],
         ["model.variant=ctx"],

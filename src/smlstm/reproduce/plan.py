@@ -65,7 +65,7 @@ class Plan:
 
     def _sources(self, run: str) -> list[str]:
         stage = self.config.stage[run]
-        return [name for name in (*stage.sources, stage.mined_by, *stage.teachers) if name in self.config.stage]
+        return [name for name in (*stage.sources, stage.mined_by) if name in self.config.stage]
 
 
 def make_plan(config: ReproduceConfig) -> Plan:

@@ -115,12 +115,6 @@ class StageConfig(_Part):
         "that would be right for the other image too",
     )
     mined_by: str | None = Field(default=None, description="the MNLM that mines: as `start_from`, its default")
-    teachers: list[str] = Field(
-        default=[],
-        description="trained MNLMs, as `start_from` names them: what they together say of a mismatched pair is learned "
-        "beside the captions, which call all of them wrong alike",
-    )
-    teaching: Share = Field(default=0.5, description="the teachers' share of the loss; the rest is the captions'")
     score_group: int | None = Field(
         default=None,
         ge=2,

@@ -107,7 +107,7 @@ def _with_paths(config: Config, folder: Path) -> Config:
     earlier: set[str] = set()
     for name, stage in config.stage.items():
         found: dict[str, Any] = {}
-        for field in ("start_from", "mined_by", "teachers"):
+        for field in ("start_from", "mined_by"):
             given = getattr(stage, field)
             if isinstance(given, str):
                 found[field] = _source(given, earlier, find, f"stage.{name}.{field}")

@@ -24,10 +24,9 @@ from torch.nn.parallel import DistributedDataParallel
 from smlstm.batch import Batch
 from smlstm.matcher import Matcher
 from smlstm.model import ObjectiveConfig
-from smlstm.model.objective import regulariser
+from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.training.examples import Integers
-from smlstm.training.step import Grid, TrainingBatch, encode_sentences, rank_and_teach, score_grid, wants_maps
-from smlstm.training.teaching import Teachers
+from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, wants_maps
 
 Some = TypeVar("Some", bound=Batch)
 
@@ -43,7 +42,7 @@ class Processes:
 
     def __enter__(self) -> "Processes":
         if self.size > 1 and not dist.is_initialized():
-            # DistributedDataParallel imports it, and its functions keep the group that is there when it is imported.
+            # Its functions take the group that is there when it is imported, as DistributedDataParallel does, and keep it.
             importlib.import_module("torch.distributed.nn.functional")
             # The others wait while the first one reads captions with a language model, which may take an hour.
             dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=timedelta(hours=12))
@@ -101,14 +100,13 @@ class Processes:
 class SharedBatchLoss(nn.Module):
     """The loss of a whole batch of which this process has a part."""
 
-    def __init__(self, matcher: Matcher, objective: ObjectiveConfig, teachers: Teachers | None = None) -> None:
+    def __init__(self, matcher: Matcher, objective: ObjectiveConfig) -> None:
         super().__init__()
         self.matcher = matcher
         self.objective = objective
-        self._teachers = teachers
 
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
-        """Ranking loss, teaching and regulariser, each with its weight; 3."""
+        """Ranking loss and weighted regulariser; 2."""
         own = self.matcher.encode_images(batch.features)
         sentences, first_column = gather_batch(encode_sentences(self.matcher, batch.tokens))
         columns = torch.arange(len(batch.image_of), device=batch.image_of.device) + first_column
@@ -117,15 +115,18 @@ class SharedBatchLoss(nn.Module):
         scores, saliency = score_grid(self.matcher, own, sentences, matched if maps else None)
         row_images, column_images = gather_rows(batch.images), gather_rows(batch.images[batch.image_of])
         once = _first_places(row_images)
-        grid = Grid(row_images[once], column_images, gather_rows(batch.captions))
-        ranked = rank_and_teach(gather_rows(scores.float())[once], grid, self.objective, self._teachers, generator)
+        ranked = [
+            ranking_loss(gather_rows(term.float())[once], row_images[once], column_images, self.objective, generator)
+            for term in scores.unbind(2)
+        ]
+        ranking = torch.stack(ranked).mean()
         if saliency is None:
-            return torch.cat([ranked, ranked.new_zeros(1)])
+            return torch.stack([ranking, torch.zeros_like(ranking)])
         # A mean over our matched pairs: it counts by how many of all of them are ours.
         words = batch.tokens.mask
         words = torch.cat([words, words.new_zeros(len(words), saliency.sentence.shape[2] - words.shape[1])], 1)
         share = regulariser(saliency, words, self.objective) * (len(columns) / len(column_images))
-        return torch.cat([ranked, gather_rows(share[None]).sum()[None]])
+        return torch.stack([ranking, gather_rows(share[None]).sum()])
 
 
 def gather_rows(tensor: Tensor) -> Tensor:

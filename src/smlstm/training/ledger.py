@@ -1,7 +1,6 @@
 """What a stage writes down while it trains: lines of metrics, and a warning if nothing is learned."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from smlstm.training.config import StageConfig
 from smlstm.training.folder import MetricsFile
 from smlstm.training.watching import Watcher
 
-_PARTS = ("ranking", "teaching", "regulariser")
 _STUCK_LINES = 10
 """Lines of metrics in a row at the collapse value before a person is told."""
 
@@ -21,8 +19,7 @@ class Ledger:
 
     def __init__(self, name: str, stage: StageConfig, mismatched: int, watcher: Watcher) -> None:
         self._name, self._stage, self._watcher = name, stage, watcher
-        share = stage.teaching if stage.teachers else 0.0
-        self._collapsed = (1 - share) * collapse_loss(stage.objective, mismatched)
+        self._collapsed = collapse_loss(stage.objective, mismatched)
         self._file: MetricsFile
         self._progress: Progress
         self.step_seconds = 0.0
@@ -37,13 +34,13 @@ class Ledger:
         """Close the file."""
         self._file.close()
 
-    def step(self, parts: Sequence[float], norm: float, pairs: int) -> None:
-        """Count a step; parts of the loss: ranking, teaching, regulariser."""
+    def step(self, ranking: float, regulariser: float, norm: float, pairs: int) -> None:
+        """Count a step."""
         window = self._progress.window
-        found = {"count": 1, **dict(zip(_PARTS, parts, strict=True)), "norm": norm, "pairs": pairs}
+        found = {"count": 1, "ranking": ranking, "regulariser": regulariser, "norm": norm, "pairs": pairs}
         for key, value in found.items():
             window[key] = window.get(key, 0.0) + value
-        self._watcher.step(self._progress.step, sum(parts), pairs)
+        self._watcher.step(self._progress.step, ranking + regulariser, pairs)
 
     def line(self, epoch_progress: float, learning_rate: float) -> None:
         """Write the mean of the steps since the last line."""
@@ -54,19 +51,20 @@ class Ledger:
         now = time.monotonic()
         took, self._line_at = max(now - self._line_at, 1e-9), now
         self.step_seconds = took / count
-        parts = {name: window.get(name, 0.0) / count for name in _PARTS}
+        ranking, regulariser = window["ranking"] / count, window["regulariser"] / count
         self.write(
             "steps",
             step=self._progress.step,
             epoch_progress=epoch_progress,
-            loss=sum(parts.values()),
-            **parts,
+            loss=ranking + regulariser,
+            ranking=ranking,
+            regulariser=regulariser,
             gradient_norm=window["norm"] / count,
             learning_rate=learning_rate,
             pairs_per_second=window["pairs"] / took,
             seconds=self.seconds,
         )
-        self._watch_collapse(parts["ranking"])
+        self._watch_collapse(ranking)
 
     def _watch_collapse(self, ranking: float) -> None:
         near = abs(ranking - self._collapsed) < 0.02 * self._collapsed

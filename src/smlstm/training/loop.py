@@ -40,7 +40,6 @@ from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
-from smlstm.training.teaching import Teachers
 from smlstm.training.watching import Watcher
 
 TIME_IS_UP = "time is up"
@@ -59,7 +58,6 @@ class Stage:
     training: Examples
     dev: Examples
     miner: Miner | None = None
-    teachers: Teachers | None = None
     processes: Processes = field(default_factory=Processes)
 
 
@@ -155,13 +153,7 @@ class _Loop:
         lots = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
         features = self.training.images.read(images, with_regions, lots.random(len(images)))
         row_of = row_of.astype(np.int64)
-        return TrainingBatch(
-            features,
-            self.tokens.select(captions),
-            torch.from_numpy(row_of),
-            torch.from_numpy(images),
-            torch.from_numpy(captions),
-        )
+        return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of), torch.from_numpy(images))
 
     def _step(self, batches: list[TrainingBatch]) -> None:
         stage, progress = self.stage, self.progress
@@ -171,7 +163,7 @@ class _Loop:
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(stage, progress.step, self.steps)
         self.optimiser.zero_grad(set_to_none=True)
-        parts = torch.zeros(3)
+        parts = torch.zeros(2)
         for batch in batches:
             with autocast(stage.precision, self.device):
                 found: Tensor = self.loss(self._disturbed(batch.to(self.device)), generator)
@@ -189,7 +181,7 @@ class _Loop:
             self.average.update()
         progress.step += 1
         pairs = sum(len(batch.images) * (stage.score_group or len(batch.image_of)) for batch in batches)
-        self.ledger.step(parts.tolist(), norm, pairs * self.processes.size)
+        self.ledger.step(float(parts[0]), float(parts[1]), norm, pairs * self.processes.size)
 
     def _disturbed(self, batch: TrainingBatch) -> TrainingBatch:
         """The batch as it is seen this time."""
@@ -306,16 +298,16 @@ def _make_loss(job: Stage) -> nn.Module:
     """The loss of a batch, or of our part of one."""
     group, size = job.config.score_group, job.processes.size
     if size == 1:
-        return BatchLoss(job.matcher, job.config.objective, group, job.teachers)
+        return BatchLoss(job.matcher, job.config.objective, group)
     if group is None:
-        return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective, job.teachers))
+        return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective))
     # Pairs within groups need nothing from other processes, if no group is cut.
     if job.config.batch_size // group % size:
         raise ConfigurationError(
             f"stage.{job.name}: {job.config.batch_size // group} groups a batch cannot be shared by {size} processes "
             "evenly; change batch_size or score_group"
         )
-    return job.processes.share(BatchLoss(job.matcher, job.config.objective, group, job.teachers))
+    return job.processes.share(BatchLoss(job.matcher, job.config.objective, group))
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:

@@ -10,18 +10,39 @@ that teach something instead of many that do not.
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from smlstm.training.embedding import EmbeddedExamples
-from smlstm.training.examples import Integers
+from smlstm.model import MNLM
+from smlstm.model.mnlm import Embedded
+from smlstm.training.examples import CaptionTokens, Examples, Integers
 
 
 class Miner:
     """Groups of captions that an MNLM confuses; every caption of a pool comes exactly once."""
 
-    def __init__(self, embedded: EmbeddedExamples, image_of: Integers, group: int) -> None:
-        images, captions = embedded.images[torch.from_numpy(image_of)], embedded.captions  # N, E
-        self._vectors, self._crossed = torch.cat([images, captions], 1), torch.cat([captions, images], 1)  # N, 2E
+    def __init__(self, vectors: Tensor, crossed: Tensor, image_of: Integers, group: int) -> None:
+        self._vectors, self._crossed = vectors, crossed  # N, 2E: (x, c) and (c, x)
         self._image_of, self._group = image_of, group
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, mnlm: MNLM, examples: Examples, tokens: CaptionTokens, group: int, chunk: int = 512) -> "Miner":
+        """Embed all captions and images once."""
+        mnlm.eval()
+        # Sorted by length, a chunk has next to no padding.
+        order = np.argsort(tokens.lengths, kind="stable")
+        captions = torch.empty(len(examples), mnlm.config.sentence_width)
+        for start in range(0, len(order), chunk):
+            places = order[start : start + chunk]
+            encoded = mnlm.encode_sentences(tokens.select(places).to(_device(mnlm)))
+            captions[torch.from_numpy(places)] = _vectors(encoded)
+        images = torch.cat(
+            [
+                _vectors(mnlm.encode_images(examples.images.read(part, with_regions=False)))
+                for part in np.array_split(np.arange(len(examples.images)), -(-len(examples.images) // chunk))
+            ]
+        )[torch.from_numpy(examples.image_of)]
+        return cls(torch.cat([images, captions], 1), torch.cat([captions, images], 1), examples.image_of, group)
 
     def order(self, captions: Integers, seed: int) -> Integers:
         """Greedily: the next free caption takes its most confusable free companions, of images not yet there."""
@@ -52,3 +73,12 @@ def _first_of_each(images: Integers, anchor: int) -> Integers:
     """Places of the first caption of each image but the anchor's, in order."""
     first: Integers = np.sort(np.unique(images, return_index=True)[1])
     return first[np.flatnonzero(images[first] != anchor)]
+
+
+def _vectors(encoded: object) -> Tensor:
+    assert isinstance(encoded, Embedded)
+    return encoded.vectors.float().cpu()
+
+
+def _device(mnlm: MNLM) -> torch.device:
+    return next(mnlm.parameters()).device

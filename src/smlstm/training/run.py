@@ -16,10 +16,9 @@ from smlstm.text import Vocabulary
 from smlstm.text.vectors import read_vectors
 from smlstm.training.batches import seed_of
 from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
-from smlstm.training.config import RunConfig, StageConfig
+from smlstm.training.config import RunConfig
 from smlstm.training.curves import draw_curves
 from smlstm.training.distributed import Processes
-from smlstm.training.embedding import EmbeddedExamples, embed
 from smlstm.training.examples import Examples, read_examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
@@ -29,7 +28,6 @@ from smlstm.training.pairing import make_pair
 from smlstm.training.reading import ReadingStoppedError, encode_captions
 from smlstm.training.start import start_from_model, start_from_vectors
 from smlstm.training.stopping import Stopping
-from smlstm.training.teaching import Teachers
 from smlstm.training.watching import Watcher
 
 
@@ -159,16 +157,12 @@ def changed_since(found: dict[str, Any], config: RunConfig, name: str) -> str | 
 
 def _with_defaults(found: dict[str, Any], wanted: dict[str, Any], name: str, config: RunConfig) -> dict[str, Any]:
     """A checkpoint's identity with the settings that did not exist yet when it was written, as they were then."""
-    stage = dict(found.get("stage", {}).get(name, {}))
-    model = dict(stage.get("model", {}))
-    for written, fields, now in (
-        (stage, StageConfig.model_fields, wanted["stage"][name]),
-        (model, KINDS[config.stage[name].kind].config_type.model_fields, wanted["stage"][name]["model"]),
-    ):
-        for key in now:
-            if key not in written and key in fields and not fields[key].is_required():
-                written[key] = fields[key].get_default(call_default_factory=True)
-    return {**found, "stage": {name: {**stage, "model": model}}}
+    model = dict(found.get("stage", {}).get(name, {}).get("model", {}))
+    fields = KINDS[config.stage[name].kind].config_type.model_fields
+    for key in wanted["stage"][name]["model"]:
+        if key not in model and key in fields and not fields[key].is_required():
+            model[key] = fields[key].default
+    return {**found, "stage": {name: {**found.get("stage", {}).get(name, {}), "model": model}}}
 
 
 def _finished(place: StageFolder) -> bool:
@@ -199,7 +193,6 @@ class World:
             training=self.training,
             dev=self.dev,
             miner=self._miner(name),
-            teachers=self._teachers(name),
             processes=self.helpers.processes,
         )
 
@@ -224,20 +217,10 @@ class World:
         stage = self.config.stage[name]
         if stage.negatives != "mined":
             return None
-        embedded = self._embedded(name, "mined_by", stage.mined_by or stage.sources[0])
-        return Miner(embedded, self.training.image_of, stage.mined_group)
-
-    def _teachers(self, name: str) -> Teachers | None:
-        stage = self.config.stage[name]
-        if not stage.teachers:
-            return None
-        return Teachers([self._embedded(name, "teachers", source) for source in stage.teachers], stage.teaching)
-
-    def _embedded(self, name: str, setting: str, source: str) -> EmbeddedExamples:
-        """All training images and captions as an MNLM sees them."""
+        source = stage.mined_by or stage.sources[0]
         mnlm = _load(source, self.run)
         if not isinstance(mnlm, MNLM):
-            raise ConfigurationError(f"stage.{name}.{setting}: {source} is a {mnlm.kind}, not an MNLM (or VSE++)")
+            raise ConfigurationError(f"mined_by: {source} is a {mnlm.kind}, but an MNLM (or VSE++) mines")
         helpers, folder = self.helpers, self.run.stage(name).sentences
         tokens = encode_captions(
             mnlm,
@@ -247,7 +230,7 @@ class World:
             stopping=helpers.stopping,
             watcher=helpers.watcher,
         )
-        return embed(mnlm, self.training, tokens)
+        return Miner.of(mnlm, self.training, tokens, stage.mined_group)
 
 
 def _load(source: str, run: RunFolder) -> Matcher:

@@ -20,7 +20,6 @@ from smlstm.matcher import Matcher
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.model.smlstm import EncodedSide
-from smlstm.training.teaching import Teachers, teaching_loss
 
 GRID_BYTES = 1 << 30
 """What autograd may keep of a grid of pairs: a quarter of the 4 GiB that a batch may need in all."""
@@ -33,38 +32,28 @@ class TrainingBatch:
     features: ImageFeatures  # U images
     tokens: Tokens  # N captions
     image_of: Tensor  # N: which of the U images each caption describes
-    images: Tensor  # U: their numbers among all images, by which teachers and processes that share a batch know them
-    captions: Tensor  # N: likewise
+    images: Tensor  # U: their numbers among all images, by which processes that share a batch know them
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """Move everything to a device."""
         return TrainingBatch(
-            self.features.to(device),
-            self.tokens.to(device),
-            self.image_of.to(device),
-            self.images.to(device),
-            self.captions.to(device),
+            self.features.to(device), self.tokens.to(device), self.image_of.to(device), self.images.to(device)
         )
 
 
 class BatchLoss(nn.Module):
-    """The loss of a batch; a module, so that gradients can be averaged across processes."""
+    """Ranking loss and regulariser of a batch; a module, so that gradients can be averaged across processes."""
 
     def __init__(
-        self,
-        matcher: Matcher,
-        objective: ObjectiveConfig,
-        group: int | None = None,
-        teachers: Teachers | None = None,
-        grid_bytes: int = GRID_BYTES,
+        self, matcher: Matcher, objective: ObjectiveConfig, group: int | None = None, grid_bytes: int = GRID_BYTES
     ) -> None:
         super().__init__()
         self.matcher = matcher
         self.objective = objective
-        self._group, self._teachers, self._grid_bytes = group, teachers, grid_bytes
+        self._group, self._grid_bytes = group, grid_bytes
 
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
-        """Ranking loss, teaching and regulariser, each with its weight; 3."""
+        """Ranking loss and weighted regulariser; 2."""
         images = self.matcher.encode_images(batch.features)
         sentences = encode_sentences(self.matcher, batch.tokens)
         size = self._group or len(batch.image_of)
@@ -72,47 +61,29 @@ class BatchLoss(nn.Module):
         for start in range(0, len(batch.image_of), size):
             columns = slice(start, start + size)
             rows, row_of = torch.unique(batch.image_of[columns], return_inverse=True)
-            grid = Grid(batch.images[rows], batch.images[rows][row_of], batch.captions[columns])
-            matched = torch.stack([row_of, torch.arange(len(row_of), device=row_of.device)], 1)  # N, 2
-            scores, saliency = score_grid(
-                self.matcher,
-                images if len(rows) == len(images) else images.select(rows),
-                sentences.select(columns),
-                matched if wants_maps(self.matcher, self.objective) else None,
-                self._grid_bytes,
+            losses.append(
+                self._grid_loss(
+                    images if len(rows) == len(images) else images.select(rows),
+                    sentences.select(columns),
+                    row_of,
+                    batch.tokens.mask[columns],
+                    generator,
+                )
             )
-            ranked = rank_and_teach(scores, grid, self.objective, self._teachers, generator)
-            words = batch.tokens.mask[columns]
-            spread = ranked.new_zeros(()) if saliency is None else regulariser(saliency, words, self.objective)
-            losses.append(torch.cat([ranked, spread[None]]))
         return torch.stack(losses).mean(0)
 
-
-@dataclass(frozen=True)
-class Grid:
-    """What a grid's rows and columns are, by their numbers in the training split."""
-
-    row_images: Tensor  # M
-    column_images: Tensor  # N: the image that each caption describes
-    captions: Tensor  # N
-
-
-def rank_and_teach(
-    scores: Tensor,
-    grid: Grid,
-    objective: ObjectiveConfig,
-    teachers: Teachers | None,
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """The captions' part of the loss and the teachers', means over the terms of which scores are made (M, N, K); 2."""
-    terms = [term.float() for term in scores.unbind(2)]
-    ranked = [ranking_loss(term, grid.row_images, grid.column_images, objective, generator) for term in terms]
-    ranking = torch.stack(ranked).mean()
-    if teachers is None:
-        return torch.stack([ranking, torch.zeros_like(ranking)])
-    taught = teachers.scores(grid.row_images, grid.captions)
-    told = [teaching_loss(term, taught, objective.temperature) for term in terms]
-    return torch.stack([(1 - teachers.share) * ranking, teachers.share * torch.stack(told).mean()])
+    def _grid_loss(
+        self, images: Batch, sentences: Batch, row_of: Tensor, words: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        matched = torch.stack([row_of, torch.arange(len(row_of), device=row_of.device)], 1)  # N, 2
+        maps = wants_maps(self.matcher, self.objective)
+        scores, saliency = score_grid(self.matcher, images, sentences, matched if maps else None, self._grid_bytes)
+        rows = torch.arange(len(images), device=row_of.device)
+        ranked = [ranking_loss(term.float(), rows, row_of, self.objective, generator) for term in scores.unbind(2)]
+        ranking = torch.stack(ranked).mean()
+        if saliency is None:
+            return torch.stack([ranking, torch.zeros_like(ranking)])
+        return torch.stack([ranking, regulariser(saliency, words, self.objective)])
 
 
 def wants_maps(matcher: Matcher, objective: ObjectiveConfig) -> bool:
