@@ -8,7 +8,9 @@ import pytest
 from smlstm.data import FeatureStore
 from smlstm.errors import InputError
 from smlstm.training import read_config, train
+from smlstm.training.checkpoint import read_checkpoint
 from smlstm.training.examples import read_examples
+from smlstm.training.run import changed_since
 from smlstm.vision.backbones.base import CROPPED, MIRRORED
 
 
@@ -87,3 +89,14 @@ def test_parts_of_photos_seen_by_another_backbone_are_refused(recipe, scenes, tm
     crop = make_view(scenes, tmp_path / "crop", "; squashed otherwise; cropped 1", 0, left_out=0)
     with pytest.raises(InputError, match="make it with smlstm extract --cropped"):
         read_examples(read_config(recipe, [f"data.0.cropped=['{crop}']"]).data)
+
+
+def test_a_checkpoint_from_before_there_were_parts_of_photos_still_fits(recipe, crops, tmp_path):
+    config = read_config(recipe, ["stage.mnlm.epochs=1"])
+    train(config, tmp_path / "run", stages=["mnlm"])
+    written = read_checkpoint(tmp_path / "run" / "mnlm" / "checkpoint.pt").identity
+    del written["data"]["0"]["cropped"], written["stage"]["mnlm"]["clip"]
+    assert changed_since(written, config, "mnlm") is None
+    for setting in (f"data.0.cropped=['{crops[0]}']", "stage.mnlm.clip=9"):
+        other = read_config(recipe, ["stage.mnlm.epochs=1", setting])
+        assert setting.partition("=")[0] in str(changed_since(written, other, "mnlm"))

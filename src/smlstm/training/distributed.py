@@ -42,7 +42,7 @@ class Processes:
 
     def __enter__(self) -> "Processes":
         if self.size > 1 and not dist.is_initialized():
-            # Its functions take the group that is there when it is imported, as DistributedDataParallel does, and keep it.
+            # DistributedDataParallel imports it, and its functions keep the group that is there when it is imported.
             importlib.import_module("torch.distributed.nn.functional")
             # The others wait while the first one reads captions with a language model, which may take an hour.
             dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=timedelta(hours=12))

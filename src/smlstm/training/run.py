@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
 from smlstm.device import choose_device
 from smlstm.errors import ConfigurationError, InputError
@@ -16,7 +17,7 @@ from smlstm.text import Vocabulary
 from smlstm.text.vectors import read_vectors
 from smlstm.training.batches import seed_of
 from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
-from smlstm.training.config import RunConfig
+from smlstm.training.config import DataConfig, RunConfig, StageConfig
 from smlstm.training.curves import draw_curves
 from smlstm.training.distributed import Processes
 from smlstm.training.examples import Examples, read_examples
@@ -157,12 +158,24 @@ def changed_since(found: dict[str, Any], config: RunConfig, name: str) -> str | 
 
 def _with_defaults(found: dict[str, Any], wanted: dict[str, Any], name: str, config: RunConfig) -> dict[str, Any]:
     """A checkpoint's identity with the settings that did not exist yet when it was written, as they were then."""
-    model = dict(found.get("stage", {}).get(name, {}).get("model", {}))
-    fields = KINDS[config.stage[name].kind].config_type.model_fields
-    for key in wanted["stage"][name]["model"]:
-        if key not in model and key in fields and not fields[key].is_required():
-            model[key] = fields[key].default
-    return {**found, "stage": {name: {**found.get("stage", {}).get(name, {}), "model": model}}}
+    stage, kind = found.get("stage", {}).get(name, {}), KINDS[config.stage[name].kind]
+    model = _filled(stage.get("model", {}), kind.config_type, wanted["stage"][name]["model"])
+    data = {
+        number: _filled(part, DataConfig, wanted["data"].get(number, {}))
+        for number, part in found.get("data", {}).items()
+    }
+    return {
+        **found,
+        "data": data,
+        "stage": {name: {**_filled(stage, StageConfig, wanted["stage"][name]), "model": model}},
+    }
+
+
+def _filled(written: dict[str, Any], kind: type[BaseModel], wanted: dict[str, Any]) -> dict[str, Any]:
+    """What was written, with the defaults of optional settings that are wanted now."""
+    missing = {key: field for key, field in kind.model_fields.items() if key in wanted and key not in written}
+    defaults = {key: field.get_default() for key, field in missing.items() if not field.is_required()}
+    return {**written, **defaults}
 
 
 def _finished(place: StageFolder) -> bool:
