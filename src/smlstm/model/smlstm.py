@@ -21,7 +21,8 @@ With `global_score`, what the steps say is added to what the whole image and the
     s = w_hs . sig(W_hh h_T + b_h) + b_s + x . v       x = unit(m W_I + b), v = unit(n)
 
 and with `image_pooling` `max`, x = unit(m W_I + b + max_i a_i W_R): m is often a mean over regions, in which what is
-small is faint.
+small is faint. With `context_words` `both` there are two such cosines, each with an x of its own: n is then made once
+of learned vectors, and once as a linear map of the mean of the language model's.
 
 With `instance_score`, what the steps say is added to how well the attended instances agree, step by step, as the Dual
 Attention Networks of Nam et al. 2017 score them: a short way from the score to what is attended
