@@ -7,18 +7,21 @@ from smlstm.batch import ImageFeatures, Tokens
 from smlstm.errors import InputError
 from smlstm.model import MNLM, SMLSTM
 from smlstm.rivals import DVSA, OEM, SCAN, VSEPP
+from smlstm.saving import KINDS
 from smlstm.text import UNKNOWN, Vocabulary
 
 WIDTHS = dict(region_width=6, context_width=6, max_words=5, embedding_width=5, sentence_width=8)
 SIZES = dict(word_width=8, attention_width=4, similarity_width=6, hidden_width=5)
 
 
-@pytest.fixture(params=[SMLSTM, MNLM, OEM, VSEPP, DVSA, SCAN], ids=lambda kind: kind.kind)
+@pytest.fixture(params=["sm-lstm+", *(kind.kind for kind in (SMLSTM, MNLM, OEM, VSEPP, DVSA, SCAN))])
 def matcher(request):
     torch.manual_seed(0)
     vocabulary = Vocabulary.build(["a red dog runs on the beach"])
-    widths = {**WIDTHS, **SIZES} if request.param is SMLSTM else WIDTHS
-    return request.param(request.param.config_type(**widths), vocabulary).eval()
+    kind, plus, _ = request.param.partition("+") if request.param == "sm-lstm+" else (request.param, "", "")
+    widths = {**WIDTHS, **SIZES} if kind == SMLSTM.kind else WIDTHS
+    added = {"global_score": True, "instance_score": True} if plus else {}
+    return KINDS[kind](KINDS[kind].config_type(**widths, **added), vocabulary).eval()
 
 
 def features(images=2, regions=4, width=6, context=6) -> ImageFeatures:

@@ -127,6 +127,8 @@ def test_photos_that_are_gone_or_broken_are_named(world, tmp_path, made):
     with pytest.raises(InputError, match=r"1 photos cannot be used, the first is .*007.png: no photo"):
         plan.complete()
     assert len(open_features(plan.where)) == 11, "the others are stored"
+    Image.new("L", (4, 4), 9).save(world / "007.png")
+    assert [record.key for record in plan_features(candidates, *read(world))["patches"].missing] == ["007.png"]
     (world / "007.png").unlink()
     with pytest.raises(InputError, match=r"no features of 1 of 12 .* 1 of 1 photos are not there, .*007.png"):
         plan_features(candidates, *read(world))

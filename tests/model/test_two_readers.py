@@ -102,3 +102,20 @@ def test_one_that_had_one_reader_gives_all_but_its_context(make, vocabulary):
     again = make(**BOTH)
     assert "context_embedding.weight" in start_from_model(again, model)
     torch.testing.assert_close(again.context_embedding.weight, model.context_embedding.weight)
+
+
+def test_a_second_reader_of_the_whole_joins_one_that_is_trained(make):
+    trained, model = make(**BOTH), make(**{**BOTH, "context_words": "both"})
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.add_(0.1)
+    start_from_model(model, trained)
+    features, width = random_features(width=7), model.config.sentence_width
+    images, sentences = model.encode_images(features), model.encode_sentences(tokens_of(model))
+    torch.testing.assert_close(images.whole[:, :width], trained.encode_images(features).whole)
+    torch.testing.assert_close(sentences.whole[:, :width], trained.encode_sentences(tokens_of(trained)).whole)
+    terms, _ = model.score_terms(images, sentences)
+    torch.testing.assert_close(
+        terms[:, :, [0, 1]].sum(2),
+        trained.score(trained.encode_images(features), trained.encode_sentences(tokens_of(trained))),
+    )

@@ -8,6 +8,8 @@ from smlstm.batch import ImageFeatures
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.model import SMLSTM, Ensemble
 from smlstm.scoring import Stored, Stream, score_all, score_pairs
+from smlstm.scoring.job import Engine
+from smlstm.text.language_model import WIDTH
 from tests.scoring import made
 
 counts, sizes = st.integers(1, 9), st.integers(1, 12)
@@ -126,6 +128,28 @@ def test_progress_counts_every_pair():
     assert [step.done for step in seen] == sorted({step.done for step in seen})
     assert seen[-1].done == seen[-1].total == 35
     assert seen[-1].left == 0
+
+
+def test_two_readers_are_scored_as_by_the_plain_forward_pass():
+    settings = dict(language_model="minilm", words="vectors", word_width=WIDTH, context_words="both")
+    matcher, features, texts = (
+        made.smlstm("full-gated-product-whole-max", **settings),
+        made.features(6),
+        made.sentences(5),
+    )
+    exact = made.plain(matcher, features, texts)
+    np.testing.assert_allclose(score_all(matcher, features, texts, tile=(4, 3)), exact, atol=1e-4)
+    pairs = [(0, 1), (2, 2), (5, 4)]
+    found = score_pairs(matcher, features, texts, pairs)
+    np.testing.assert_allclose(found, [exact[pair] for pair in pairs], atol=1e-4)
+
+
+def test_images_are_encoded_in_the_precision_of_the_pairs():
+    matcher, features = made.matcher("full-gated-product-whole"), made.features(4)
+    for precision, rounded in (("bfloat16", True), ("float32", False)):
+        context = Engine(matcher, precision, None).prepare_images(features, 0).reference
+        assert context.dtype == torch.float32
+        assert bool((context == context.bfloat16()).all()) == rounded
 
 
 @pytest.mark.parametrize("kind", made.KINDS)

@@ -353,6 +353,18 @@ def test_what_is_typed_before_the_first_answer_stays(address, open_page, picture
     expect(page.get_by_label("Describe the photo")).to_have_value(caption(pictures[0]))
 
 
+def test_a_folder_that_the_address_names_outlives_a_quick_question(address, open_page, pictures):
+    page = open_page("about:blank")
+    held = []
+    page.route("**/api/v1/library", held.append)
+    with page.expect_request("**/api/v1/library"):
+        page.goto(f"{address}/?folder=nowhere")
+    page.get_by_label("Describe the photo").fill(caption(pictures[0]))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("folder=nowhere"))
+    held[0].continue_()
+
+
 @pytest.mark.parametrize("width", [320, 390, 768, 1400])
 def test_nothing_sticks_out_at_any_width(address, open_page, pictures, width):
     page = open_page(address, viewport={"width": width, "height": 700})

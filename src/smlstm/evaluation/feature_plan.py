@@ -42,8 +42,8 @@ class FeaturePlan:
     def complete(self, progress: Extracted | None = None) -> Features:
         """Extract and store what is missing; a photo that cannot be read is refused by name in the end."""
         if self.backbone is not None:
-            if self.stale:
-                shutil.rmtree(self.where, ignore_errors=True)
+            if self.stale and self.where.exists():
+                shutil.rmtree(self.where)
             if self.made_of is not None:
                 _write_stamps(self.made_of, {} if self.stale else _read_stamps(self.made_of), self.missing)
             skipped = _extract(self.backbone, self.where, self.missing, progress)
@@ -97,8 +97,13 @@ def _plan_cached(
 ) -> FeaturePlan:
     made_of = where.with_name(f"{where.name}.photos.json")
     known = _read_stamps(made_of)
-    stale = any(record.key in known and _stamp(record) not in (None, known[record.key]) for record in records)
-    if where.exists() and is_store(where) and not stale:
+    there = where.exists() and is_store(where)
+    stored = open_features(where) if there else ()
+    stale = any(
+        record.key in known and record.key in stored and _stamp(record) not in (None, known[record.key])
+        for record in records
+    )
+    if there and not stale:
         plan = _continue(candidate, dataset, records, where)
     else:
         plan = _anew(candidate, dataset, records, where, backbone)

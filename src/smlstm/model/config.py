@@ -85,8 +85,8 @@ class SMLSTMConfig(MatcherConfig):
     dropout: Share = Field(default=0.0, description="on word vectors and on s_t, in training; the paper names none")
     feature_dropout: Share = Field(
         default=0.0,
-        description="share of the CNN's channels that the steps do without in training, drawn for each image and the "
-        "same for all of its regions: a mean over regions would undo what falls on each of them apart",
+        description="share of the CNN's channels that the steps do without in training, drawn for each image, the same "
+        "for all of its regions and again for m: a mean over regions would undo what falls on each of them apart",
     )
 
     @model_validator(mode="after")

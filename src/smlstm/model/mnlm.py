@@ -89,8 +89,9 @@ def initialise_from_mnlm(model: SMLSTM, mnlm: MNLM) -> list[str]:
       what its steps add.
     - The sentence projection: MNLM's own, where both work on plain word vectors and it takes their mean. Otherwise MNLM
       has none, so that is the identity on n, or on the words' forward half.
-    - With `context_words` `learned`: from an MNLM of learned words what makes and compares n, from one that reads with
-      the language model the rest.
+    - With `context_words` `learned` or `both`: from an MNLM of learned words what makes and compares n, from one that
+      reads with the language model the rest, but for the second cosine of `both`: from a random start that comes to
+      know other things than the steps, which start from the same MNLM.
     """
     taken: list[str] = []
     width = mnlm.config.sentence_width

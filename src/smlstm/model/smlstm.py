@@ -139,15 +139,16 @@ class SMLSTM(Matcher):
         context = self.feature_dropout(features.context)
         if self.config.variant == "ctx":
             return EncodedSide(self.comparison.image(context)[:, None], None, None, None, whole)
-        channels = self.feature_dropout(torch.ones_like(features.regions[:, :1]))  # M, 1, F
-        regions = features.regions * channels
+        regions = features.regions
+        if self.training and self.config.feature_dropout:
+            regions = regions * self.feature_dropout(torch.ones_like(regions[:, :1]))  # M, I, F times M, 1, F
         keys = reference = None
         if self.image_attention is not None:
             keys, reference = self.image_attention.keys(regions), self.image_attention.reference(context)
         return EncodedSide(self.comparison.image(regions), None, keys, reference, whole)
 
     def _image_whole(self, features: ImageFeatures) -> Tensor | None:
-        """x; M, E. None without `global_score`."""
+        """x; M, E, or 2E of two readers. None without `global_score`."""
         if self.image_whole is None:
             return None
         x = self.image_whole(self.dropout(features.context))
@@ -157,8 +158,10 @@ class SMLSTM(Matcher):
 
     def _units(self, whole: Tensor) -> Tensor:
         """Each reader's part as a unit vector: a product of two wholes is the sum of their parts' cosines."""
-        parts = whole.view(len(whole), -1, self.config.sentence_width)
-        return functional.normalize(parts, dim=2).flatten(1)
+        width = self.config.sentence_width
+        parts = whole.view(len(whole), whole.shape[1] // width, width)
+        # Not in half precision, whose coarse steps would tie.
+        return functional.normalize(parts.to(torch.promote_types(parts.dtype, torch.float32)), dim=2).flatten(1)
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
         vectors = self.dropout(self.embedding(tokens))  # N, J, embedding

@@ -158,7 +158,7 @@ def _limits(found: Found) -> str:
         runs.setdefault(ended.limit, []).append(name)
     told = {limit: "no limit of time" if limit is None else f"at most {limit:g} minutes a run" for limit in runs}
     if len(runs) <= 1:
-        return next(iter(told.values()), told.get(None, "nothing is trained yet"))
+        return next(iter(told.values()), "nothing is trained yet")
     return "; ".join(f"{told[limit]}: {', '.join(names)}" for limit, names in runs.items())
 
 
@@ -173,7 +173,7 @@ def _departures(base: StageConfig) -> str:
         apart.append(f"lambda ({preset.objective.regulariser:g})")
     apart += [f"{name.replace('_', ' ')} (none)" for name in _ADDED if base.model[name]]
     if not apart:
-        return "It has the paper's settings."
+        return "It has the settings that the paper prints."
     return f"It departs from the paper (whose value is in brackets) in: {', '.join(apart)}."
 
 

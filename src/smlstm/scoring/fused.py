@@ -37,7 +37,7 @@ class PreparedSide(Batch):
     own: Tensor | None = None  # B, C: the logit's part that no pair changes; minus infinity on padding
     reference: Tensor | None = None  # B, A: gated: 2 m W_m
     exponential: Tensor | None = None  # B: joint: whether keys are exp(-k)
-    whole: Tensor | None = None  # B, E: what `global_score` compares
+    whole: Tensor | None = None  # B, E, or 2E of two readers: what `global_score` compares
 
 
 class FusedScorer(Scorer[PreparedSide]):

@@ -75,7 +75,7 @@ class Engine:
         return self.scorer.prepare_images(images)
 
     def _encode(self, features: ImageFeatures) -> Batch:
-        """In the precision of the pairs, which see no more of it: for a cascade, encoding is most of its cost."""
+        """An sm-LSTM's in the precision of its pairs: for a cascade, encoding is most of the cost."""
         if self.scorer.encoding == torch.float32:
             return self.matcher.encode_images(features)
         with torch.autocast(self.device.type, self.scorer.encoding):

@@ -157,7 +157,9 @@ class StageConfig(_Part):
         "thousand steps); 0: the weights themselves, since cosine decay settles them already",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        default="auto", description="bfloat16 autocast where the processor multiplies it natively, float32 elsewhere"
+        default="auto",
+        description="bfloat16 autocast where the processor multiplies it natively, float32 elsewhere; "
+        "the environment variable SMLSTM_PRECISION decides otherwise",
     )
     dev_images: Positive = Field(
         default=500, description="dev images measured after each epoch: all pairs of 1000 cost four times as much"

@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
 import torch
 import torch.distributed as dist
@@ -38,7 +39,7 @@ class Processes:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         self._group: dist.ProcessGroup | None = None
-        self._shared: list[DistributedDataParallel] = []
+        self._shared: WeakSet[DistributedDataParallel] = WeakSet()
 
     def __enter__(self) -> "Processes":
         if self.size > 1 and not dist.is_initialized():
@@ -58,9 +59,9 @@ class Processes:
         # Whoever holds a group last waits for its threads, which may be waiting for Python's lock. Python itself gives
         # the lock away meanwhile; the inside of a DistributedDataParallel would not, and waits for ever. And a group
         # that lives until the program ends takes it down when one of its threads then asks for the lock.
-        while self._shared:
-            held = vars(self._shared.pop())
-            del held["reducer"], held["logger"], held["process_group"]
+        for shared in self._shared:
+            for name in ("reducer", "logger", "process_group"):
+                vars(shared).pop(name, None)
         self._group = None
 
     @property
@@ -93,8 +94,9 @@ class Processes:
         """A loss whose gradients are averaged across processes."""
         if self.size == 1:
             return loss
-        self._shared.append(DistributedDataParallel(loss))
-        return self._shared[-1]
+        shared = DistributedDataParallel(loss)
+        self._shared.add(shared)
+        return shared
 
 
 class SharedBatchLoss(nn.Module):

@@ -43,6 +43,9 @@ def start_from_model(matcher: Matcher, trained: Matcher) -> list[str]:
     return taken
 
 
+_WHOLES = ("image_whole.", "region_whole.")
+
+
 def _take_equal(matcher: Matcher, trained: Matcher) -> list[str]:
     """Tensors of one name and shape; word vectors by word."""
     theirs = trained.state_dict()
@@ -50,11 +53,17 @@ def _take_equal(matcher: Matcher, trained: Matcher) -> list[str]:
     same_reader = matcher.config.language_model == trained.config.language_model
     if same_reader and matcher.config.language_model:
         taken.append("language model")
-    readers = [getattr(each.config, "context_words", "same") for each in (matcher, trained)]
+    learned = [getattr(each.config, "context_words", "same") != "same" for each in (matcher, trained)]
     for name, tensor in matcher.state_dict().items():
-        if readers[0] != readers[1] and name.startswith(("sentence_context.", "sentence_attention.context.")):
+        if learned[0] != learned[1] and name.startswith(("sentence_context.", "sentence_attention.context.")):
             continue  # learned for another reader of the whole sentence
         if name not in theirs or theirs[name].shape[1:] != tensor.shape[1:]:
+            continue
+        if name.startswith(_WHOLES) and learned == [True, True]:
+            # The first part is of learned words in both; one of them may have a second part.
+            shared = min(len(tensor), len(theirs[name]))
+            tensor[:shared] = theirs[name][:shared]
+            taken.append(name)
             continue
         if not same_reader and not name.startswith("image"):
             continue  # learned for other word vectors

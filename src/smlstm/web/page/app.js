@@ -41,6 +41,7 @@ function read() {
 function go(changes = {}) {
   const asked = new URLSearchParams();
   const wanted = { q: $("sentence").value.trim(), ...Object.fromEntries(new FormData(filters)), ...changes };
+  if (library.photos === null) wanted.folder = new URLSearchParams(location.search).get("folder"); // cannot be chosen yet
   for (const [name, value] of Object.entries(wanted)) if (value) asked.set(name, value);
   const target = asked.size ? `/?${asked}` : "/";
   if (target !== location.pathname + location.search) history.pushState(null, "", target);
