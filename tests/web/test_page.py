@@ -336,8 +336,8 @@ def test_who_goes_on_typing_while_a_photo_closes_stays_in_the_field(address, ope
     expect(page.get_by_label("Describe the photo")).to_be_focused()
 
 
-def test_what_is_typed_before_the_first_answer_stays(address, open_page, pictures):
-    page = open_page("about:blank")
+def go_without_library(page: Page, address: str) -> list:
+    """The page before it knows what is in the library; the request that waits."""
     held = []
 
     def hold(route):
@@ -346,6 +346,12 @@ def test_what_is_typed_before_the_first_answer_stays(address, open_page, picture
     page.route("**/api/v1/library", hold)
     with page.expect_request("**/api/v1/library"):
         page.goto(address)
+    return held
+
+
+def test_what_is_typed_before_the_first_answer_stays(address, open_page, pictures):
+    page = open_page("about:blank")
+    held = go_without_library(page, address)
     page.get_by_label("Describe the photo").fill(caption(pictures[0]))
     assert len(held) == 1
     held[0].continue_()
@@ -355,10 +361,7 @@ def test_what_is_typed_before_the_first_answer_stays(address, open_page, picture
 
 def test_a_folder_that_the_address_names_outlives_a_quick_question(address, open_page, pictures):
     page = open_page("about:blank")
-    held = []
-    page.route("**/api/v1/library", held.append)
-    with page.expect_request("**/api/v1/library"):
-        page.goto(f"{address}/?folder=nowhere")
+    held = go_without_library(page, f"{address}/?folder=nowhere")
     page.get_by_label("Describe the photo").fill(caption(pictures[0]))
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("folder=nowhere"))
