@@ -5,15 +5,14 @@ between the two without copying an item for each of its pairs.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from smlstm.scoring.scorer import runs
-
-Look = Callable[[Tensor, slice], Tensor]
-"""Queries b, n, A of the items in a slice, to what they see; b, n, S."""
+Look = Callable[[Tensor, slice | Tensor], Tensor]
+"""Queries b, n, A of some items, to what they see; b, n, S."""
 
 
 class Pairing(ABC):
@@ -56,7 +55,7 @@ class Chosen(Pairing):
 
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
-        self.runs = list(runs(rows))
+        self._lists = list(_lists(rows))
 
     def firsts(self, images: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """P, S and P, S."""
@@ -64,31 +63,50 @@ class Chosen(Pairing):
 
     def images(self, query: Tensor, look: Look) -> Tensor:
         """P, S; an image's regions are read once for all of its sentences."""
-        first, last = self.runs[0][0], self.runs[-1][0] + 1
-        most = max(part.stop - part.start for _, part in self.runs)
-        if (last - first) * most > 2 * len(query):
-            return self._one_by_one(query, look)
-        # Lists of about one length fill a grid of images x most, whose empty places are looked at in vain.
-        starts = torch.zeros(last - first, dtype=torch.int64, device=query.device)
-        known = torch.tensor([(row - first, part.start) for row, part in self.runs], device=query.device)
-        starts[known[:, 0]] = known[:, 1]
-        row = self.rows - first
-        place = row * most + torch.arange(len(query), device=query.device) - starts[row]
-        grid = query.new_zeros((last - first) * most, query.shape[1])
-        grid[place] = query
-        seen = look(grid.view(last - first, most, -1), slice(first, last))
-        return seen.flatten(0, 1)[place]
-
-    def _one_by_one(self, query: Tensor, look: Look) -> Tensor:
         seen: Tensor | None = None
-        for row, part in self.runs:
-            one = look(query[part][None], slice(row, row + 1))[0]
+        for lists in self._lists:
+            grid = query.new_zeros(lists.images * lists.longest, query.shape[1])
+            grid[lists.places] = query[lists.pairs]
+            found = look(grid.view(lists.images, lists.longest, -1), lists.rows).flatten(0, 1)
             if seen is None:
-                seen = one.new_empty(len(query), one.shape[1])
-            seen[part] = one  # copied at once: the next look may use the same memory
+                seen = found.new_empty(len(query), found.shape[1])
+            seen[lists.pairs] = found[lists.places]  # copied at once: the next look may use the same memory
         assert seen is not None
         return seen
 
     def sentences(self, query: Tensor, look: Look) -> Tensor:
         """P, S."""
         return look(query[:, None], slice(None))[:, 0]
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """Images whose lists of sentences are about as long: they fill a grid of images x longest with little in vain."""
+
+    images: int
+    longest: int
+    rows: slice | Tensor
+    pairs: Tensor  # Q: their pairs among all
+    places: Tensor  # Q: where those stand in the grid
+
+
+def _lists(rows: Tensor) -> Iterator[_Lists]:
+    """Images by the length of their lists, those together that are not twice as long as each other."""
+    images, counts = torch.unique_consecutive(rows, return_counts=True)
+    starts = counts.cumsum(0) - counts
+    sizes = counts.double().log2().ceil()
+    for size in sizes.unique():
+        (chosen,) = (sizes == size).nonzero(as_tuple=True)
+        owner = torch.repeat_interleave(counts[chosen])
+        first = counts[chosen].cumsum(0) - counts[chosen]
+        offset = torch.arange(len(owner), device=rows.device) - first[owner]
+        longest = int(counts[chosen].max())
+        found = images[chosen]
+        low, high = int(found[0]), int(found[-1]) + 1
+        yield _Lists(
+            images=len(found),
+            longest=longest,
+            rows=slice(low, high) if high - low == len(found) else found,
+            pairs=starts[chosen][owner] + offset,
+            places=owner * longest + offset,
+        )
