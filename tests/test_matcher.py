@@ -14,13 +14,16 @@ WIDTHS = dict(region_width=6, context_width=6, max_words=5, embedding_width=5, s
 SIZES = dict(word_width=8, attention_width=4, similarity_width=6, hidden_width=5)
 
 
-@pytest.fixture(params=["sm-lstm+", *(kind.kind for kind in (SMLSTM, MNLM, OEM, VSEPP, DVSA, SCAN))])
+ALL_TERMS = "sm-lstm of three terms"
+
+
+@pytest.fixture(params=[ALL_TERMS, *(kind.kind for kind in (SMLSTM, MNLM, OEM, VSEPP, DVSA, SCAN))])
 def matcher(request):
     torch.manual_seed(0)
     vocabulary = Vocabulary.build(["a red dog runs on the beach"])
-    kind, plus, _ = request.param.partition("+") if request.param == "sm-lstm+" else (request.param, "", "")
+    kind = SMLSTM.kind if request.param == ALL_TERMS else request.param
     widths = {**WIDTHS, **SIZES} if kind == SMLSTM.kind else WIDTHS
-    added = {"global_score": True, "instance_score": True} if plus else {}
+    added = {"global_score": True, "instance_score": True} if request.param == ALL_TERMS else {}
     return KINDS[kind](KINDS[kind].config_type(**widths, **added), vocabulary).eval()
 
 

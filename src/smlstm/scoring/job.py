@@ -75,7 +75,7 @@ class Engine:
         return self.scorer.prepare_images(images)
 
     def _encode(self, features: ImageFeatures) -> Batch:
-        """An sm-LSTM's in the precision of its pairs: for a cascade, encoding is most of the cost."""
+        """An sm-LSTM's in the precision of its pairs: encoding is a good part of what a cascade costs."""
         if self.scorer.encoding == torch.float32:
             return self.matcher.encode_images(features)
         with torch.autocast(self.device.type, self.scorer.encoding):
