@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.model.smlstm import EncodedSide
 from smlstm.scoring import Cascade, Stream, score_all
+from smlstm.scoring.images import Held
 from tests.scoring import made
 
 IMAGES, SENTENCES = 12, 17
@@ -81,10 +84,90 @@ def test_a_shortlist_can_be_used_again_and_blocks_do_not_matter(world, monkeypat
     np.testing.assert_allclose(score_all(cascade, store, texts, tile=(2, 2), memory=0), expected, atol=1e-2)
 
 
-def test_few_or_none(world):
+TWO_READERS = {
+    "context_words": "both",
+    "image_pooling": "max",
+    "language_model": "minilm",
+    "words": "vectors",
+    "word_width": 384,
+}
+
+
+@pytest.fixture(scope="module")
+def own():
+    """An sm-LSTM whose own global score draws up the shortlist, and that score by its definition."""
+    features, texts = made.features(IMAGES), made.sentences(SENTENCES, seed=4)
+    costly = made.smlstm("full-gated-product-whole", **TWO_READERS)
+    with torch.no_grad():
+        x, v = costly.encode_images(features), costly.encode_sentences(texts)
+    assert isinstance(x, EncodedSide) and isinstance(v, EncodedSide)
+    return features, texts, costly, (x.whole @ v.whole.T).numpy(), made.plain(costly, features, texts)
+
+
+@settings(max_examples=15)
+@given(
+    k=st.integers(1, 20),
+    k_images=st.integers(1, 20),
+    added=st.sampled_from([0.0, 0.7]),
+    memory=st.sampled_from([0, 1 << 30]),
+)
+def test_the_global_score_draws_up_a_shortlist_of_its_own(own, k, k_images, added, memory):
+    features, texts, costly, short, exact = own
+    cascade = Cascade(None, costly, k, k_images, weights=(1.0, added))
+    scores = score_all(cascade, features, texts, tile=(3, 2), precision="float32", memory=memory)
+    chosen = np.logical_or(*shortlisted(short, k, k_images))
+    np.testing.assert_allclose(scores[chosen], (exact + added * short)[chosen], atol=1e-5)
+    if not chosen.all():
+        assert scores[~chosen].max() < scores[chosen].min()
+        np.testing.assert_array_equal(np.argsort(scores[~chosen]), np.argsort(short[~chosen]))
+
+
+def test_with_its_own_shortlist_a_model_encodes_each_side_once(own, monkeypatch):
+    features, texts, costly, *_ = own
+    seen = {"images": 0, "sentences": 0}
+    encode_images, encode_tokens = costly._encode_images, costly._encode_tokens
+
+    def images(batch):
+        seen["images"] += len(batch)
+        return encode_images(batch)
+
+    def sentences(tokens):
+        seen["sentences"] += len(tokens)
+        return encode_tokens(tokens)
+
+    monkeypatch.setattr(costly, "_encode_images", images)
+    monkeypatch.setattr(costly, "_encode_tokens", sentences)
+    expected = score_all(Cascade(None, costly, 3), features, texts)
+    assert seen == {"images": IMAGES, "sentences": SENTENCES}
+    streamed = score_all(Cascade(None, costly, 3), Stream(IMAGES, [features]), texts)
+    np.testing.assert_allclose(streamed, expected, atol=1e-6)
+
+
+def test_another_precision_than_the_shortlists_is_the_pairs_own(own):
+    features, texts, costly, *_ = own
+    cascade = Cascade(None, costly, SENTENCES)
+    features = Held([features])
+    shortlist = cascade.shortlist(features, texts, precision="bfloat16")
+    exact = score_all(costly, features, texts, precision="float32")
+    scores = cascade.score_all(features, texts, shortlist=shortlist, precision="float32")
+    np.testing.assert_allclose(scores, exact, atol=1e-5)
+
+
+def test_a_shortlist_of_other_images_does_not_bring_them_along(own):
+    features, texts, costly, *_ = own
+    others = made.features(IMAGES, seed=9)
+    cascade = Cascade(None, costly, SENTENCES)
+    shortlist = cascade.shortlist(made.MadeStore(others), texts)
+    scores = cascade.score_all(features, texts, shortlist=shortlist)
+    np.testing.assert_allclose(scores, score_all(costly, features, texts), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mnlm", "full"])
+def test_few_or_none(world, own, kind):
     _, _, cheap, costly, *_ = world
+    cascade = Cascade(cheap, costly, 5) if kind == "mnlm" else Cascade(None, own[2], 5)
     for images, sentences in ((0, 3), (1, 1), (3, 0)):
-        scores = score_all(Cascade(cheap, costly, 5), made.features(images), made.sentences(sentences))
+        scores = score_all(cascade, made.features(images), made.sentences(sentences))
         assert scores.shape == (images, sentences)
 
 
@@ -92,6 +175,9 @@ def test_refusals_say_what_to_do(world):
     features, texts, cheap, costly, *_ = world
     with pytest.raises(ConfigurationError, match="k must be at least 1"):
         Cascade(cheap, costly, 0)
+    for without in (costly, cheap, made.matcher("ensemble")):
+        with pytest.raises(ConfigurationError, match="has no global score to draw up a shortlist with: give an MNLM"):
+            Cascade(None, without)
     with pytest.raises(InputError, match="can be read once"):
         score_all(Cascade(cheap, costly, 2), Stream(IMAGES, [features]), texts)
     shortlist = Cascade(cheap, costly, 2).shortlist(features, texts)

@@ -74,13 +74,13 @@ def score_all(
     with scoring(matcher):
         engine = Engine(matcher, precision, device)
         size = choose_tile(tile, engine.scorer.pair_width)
-        groups = SentenceGroups(engine.matcher, engine.scorer, sentences, size.sentences, memory // 2)
+        groups = SentenceGroups(engine, sentences, size.sentences, memory // 2)
         output = open_output(out, source, sentences, engine)
         try:
             resumed = int(output.done("scores").sum()) * len(sentences)
             counter = Counter(len(source) * len(sentences), resumed, progress)
             job = Job(engine, source, sentences, output, size, memory)
-            for start, stop, block in image_blocks(job, "scores", groups):
+            for start, stop, block in image_blocks(job, "scores", groups, tiles=4):
                 for columns, prepared in groups:
                     for rows in slices(stop - start, size.images):
                         part = to_numpy(engine.scorer.grid(block.select(rows), prepared))
@@ -105,11 +105,11 @@ def open_output(out: Target, source: ImageSource, sentences: Sentences, *engines
     return OnDisk(Path(out), shape, digest.hexdigest())
 
 
-def image_blocks(job: Job, phase: str, groups: SentenceGroups) -> Iterator[tuple[int, int, Batch]]:
+def image_blocks(job: Job, phase: str, groups: SentenceGroups, tiles: int) -> Iterator[tuple[int, int, Batch]]:
     """Blocks of rows that are still missing in a phase (start, stop), prepared.
 
-    The first is one tile and shows what an image needs. Later ones are a few tiles, so that little is lost if the
-    job is killed; as many as memory allows where every block means that sentences must be encoded again.
+    The first is one tile and shows what an image needs. Later ones are of some tiles, few enough that little is lost if
+    the job is killed; as many as memory allows where every block means that sentences must be encoded again.
     """
     start, stop = job.output.missing(phase, 0, job.tile.images)
     while start < stop:
@@ -119,5 +119,5 @@ def image_blocks(job: Job, phase: str, groups: SentenceGroups) -> Iterator[tuple
         del images
         yield start, stop, block
         del block
-        wanted = 4 * job.tile.images if groups.all_kept else len(job.source)
+        wanted = tiles * job.tile.images if groups.all_kept else len(job.source)
         start, stop = job.output.missing(phase, stop, max(1, min(wanted, job.memory // 2 // max(1, needed))))

@@ -1,9 +1,10 @@
-"""The cascade: a cheap matcher draws up a shortlist, a costly one scores it.
+"""The cascade: a cheap score draws up a shortlist, a costly matcher scores it.
 
-For each image its best k sentences, for each sentence its best k images, by the cheap matcher; the union of both
-is scored by the costly one, so that one matrix serves annotation and retrieval.
+For each image its best k sentences, for each sentence its best k images, by the cheap score; the union of both
+is scored by the costly matcher, so that one matrix serves annotation and retrieval. The cheap score is that of another
+matcher, an MNLM as a rule, or the costly one's own global score, whose vectors it needs anyway.
 
-The rest of the matrix keeps the order of the cheap matcher, below everything that was scored:
+The rest of the matrix keeps the order of the cheap scores, below everything that was scored:
 
     score of a pair that was not scored = lowest - 1 - (highest cheap score - its cheap score)
 
@@ -23,6 +24,7 @@ from smlstm.batch import Batch
 from smlstm.data.features import Rows
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
+from smlstm.model import SMLSTM
 from smlstm.scoring.all_pairs import MEMORY, Target, image_blocks, open_output
 from smlstm.scoring.images import Images, image_source
 from smlstm.scoring.job import Counter, Engine, Job, choose_tile, scoring, slices, to_numpy
@@ -30,7 +32,7 @@ from smlstm.scoring.matrix import InMemory, Output, Scores
 from smlstm.scoring.precision import Precision
 from smlstm.scoring.progress import ProgressCallback
 from smlstm.scoring.sentences import SentenceGroups, Sentences, check_sentences
-from smlstm.scoring.shortlist import CheapScores, Shortlist, ShortlistRecall, shortlist_from
+from smlstm.scoring.shortlist import GlobalScores, MatcherScores, Shortlist, ShortlistRecall, shortlist_from
 
 __all__ = ["Cascade", "Shortlist", "ShortlistRecall", "score_pairs"]
 
@@ -40,13 +42,14 @@ _PHASE = "shortlist"
 class Cascade:
     """A shortlist by one matcher (MNLM, say), scored by another (sm-LSTM); takes a matcher's place in `score_all`.
 
+    `shortlister`: None for the costly matcher's own global score, which an sm-LSTM with `global_score` has.
     `k`: best sentences for each image. `k_images`: best images for each sentence; default: as many.
     `weights`: of the costly and of the cheap score in a scored pair's sum; default: the costly one alone.
     """
 
     def __init__(
         self,
-        shortlister: Matcher,
+        shortlister: Matcher | None,
         matcher: Matcher,
         k: int = 100,
         k_images: int | None = None,
@@ -55,6 +58,11 @@ class Cascade:
         k_images = k if k_images is None else k_images
         if min(k, k_images) < 1:
             raise ConfigurationError(f"a shortlist of {min(k, k_images)} is empty: k must be at least 1")
+        if shortlister is None and not (isinstance(matcher, SMLSTM) and matcher.config.global_score):
+            raise ConfigurationError(
+                f"this {matcher.kind} has no global score to draw up a shortlist with: give an MNLM as the "
+                "shortlister, or an sm-LSTM that was trained with global_score"
+            )
         self.shortlister, self.matcher = shortlister, matcher
         self.k, self.k_images, self.weights = k, k_images, weights
 
@@ -69,9 +77,10 @@ class Cascade:
     ) -> Shortlist:
         """The pairs to score; its `recall` says what leaving out the others costs."""
         check_sentences(sentences)
-        with scoring(self.shortlister):
-            engine = Engine(self.shortlister, precision, device)
-            cheap = CheapScores(engine, image_source(images), sentences, memory // 2)
+        shortlister = self.matcher if self.shortlister is None else self.shortlister
+        kind = GlobalScores if self.shortlister is None else MatcherScores
+        with scoring(shortlister):
+            cheap = kind(Engine(shortlister, precision, device), image_source(images), sentences, memory)
             return shortlist_from(cheap, self.k, self.k_images)
 
     def score_all(
@@ -93,23 +102,30 @@ class Cascade:
             shortlist = self.shortlist(source, sentences, precision=precision, device=device, memory=memory)
         if shortlist.cheap.shape != (len(source), len(sentences)):
             raise InputError(f"this shortlist is of {shortlist.cheap.shape} images and sentences, not of these")
-        with scoring(self.matcher, self.shortlister):
+        cheap = shortlist.cheap
+        with scoring(self.matcher, cheap.engine.given):
             engine = Engine(self.matcher, precision, device)
-            settings = f"cascade {self.k} {self.k_images} {self.weights}"
-            output = open_output(out, source, sentences, engine, shortlist.cheap.engine, settings=settings)
+            settings = f"cascade {type(cheap).__name__} {self.k} {self.k_images} {self.weights}"
+            output = open_output(out, source, sentences, engine, cheap.engine, settings=settings)
             try:
                 size = choose_tile(tile, engine.scorer.pair_width)
-                self._score(Job(engine, source, sentences, output, size, memory), shortlist, progress)
+                if isinstance(cheap, GlobalScores) and cheap.serves(engine, source, sentences):
+                    job = Job(cheap.engine, cheap.source, sentences, output, size, memory - cheap.kept_bytes)
+                    groups = cheap.groups
+                else:
+                    job = Job(engine, source, sentences, output, size, memory)
+                    groups = SentenceGroups.for_chosen(engine, sentences, memory // 2)
+                self._score(job, groups, shortlist, progress)
                 _fill(output, shortlist)
                 return output.finish()
             finally:
                 output.close()
 
-    def _score(self, job: Job, shortlist: Shortlist, progress: ProgressCallback | None) -> None:
+    def _score(self, job: Job, groups: SentenceGroups, shortlist: Shortlist, progress: ProgressCallback | None) -> None:
         """Scores of the shortlist, and NaN where the cheap scores will go."""
         rows, columns, output = shortlist.rows, shortlist.columns, job.output
         counter = Counter(len(rows), int(output.done(_PHASE)[rows].sum()), progress)
-        for start, stop, parts in _chosen(job, rows, columns):
+        for start, stop, parts in _chosen(job, groups, rows, columns):
             output.scores[start:stop] = np.nan
             for pairs, scores in parts:
                 total = self.weights[0] * scores + self.weights[1] * shortlist.scores[pairs]
@@ -169,19 +185,19 @@ def score_pairs(
         engine = Engine(matcher, precision, device)
         size = choose_tile(tile, engine.scorer.pair_width)
         job = Job(engine, source.subset(used), sentences, InMemory((len(used), 0)), size, memory)
-        for _, _, parts in _chosen(job, rows, chosen[order, 1]):
+        groups = SentenceGroups.for_chosen(engine, sentences, memory // 2)
+        for _, _, parts in _chosen(job, groups, rows, chosen[order, 1]):
             for places, scores in parts:
                 result[order[places]] = scores
                 counter.add(len(places))
     return result
 
 
-def _chosen(job: Job, rows: Rows, columns: Rows) -> Iterator[tuple[int, int, Iterator[tuple[Rows, Scores]]]]:
+def _chosen(
+    job: Job, groups: SentenceGroups, rows: Rows, columns: Rows
+) -> Iterator[tuple[int, int, Iterator[tuple[Rows, Scores]]]]:
     """Chosen pairs (by ascending row) in blocks of images: where each part of a block stands, and its scores."""
     engine, count = job.engine, len(job.sentences)
-    # Larger groups than in a grid: only some of a group's sentences belong to an image.
-    size = max(job.tile.sentences, min(4096, count // 4))
-    groups = SentenceGroups(engine.matcher, engine.scorer, job.sentences, size, job.memory // 2)
     group_of, place_in = np.empty(count, np.int64), np.empty(count, np.int64)
     for number, members in enumerate(groups.columns):
         group_of[members.numpy()], place_in[members.numpy()] = number, np.arange(len(members))
@@ -197,6 +213,6 @@ def _chosen(job: Job, rows: Rows, columns: Rows) -> Iterator[tuple[int, int, Ite
                 found = engine.scorer.chosen(block, prepared, *(index.to(engine.device) for index in where))
                 yield some, to_numpy(found).numpy()
 
-    for start, stop, block in image_blocks(job, _PHASE, groups):
+    for start, stop, block in image_blocks(job, _PHASE, groups, tiles=16):
         first, last = np.searchsorted(rows, [start, stop])
         yield start, stop, score(block, start, np.arange(first, last))

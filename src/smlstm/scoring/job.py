@@ -3,14 +3,14 @@
 import copy
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch, ImageFeatures
+from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
 from smlstm.scoring.images import ImageSource
@@ -25,6 +25,7 @@ TILE_BYTES = 48 << 20
 """What a tile's pairs need on their way: large enough for fast products, small enough for a shared cache."""
 
 _IMAGES, _MOST_IMAGES, _MOST_SENTENCES = 16, 64, 512
+_TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Engine:
     def __init__(self, matcher: Matcher, precision: str, device: torch.device | str | None) -> None:
         here = next(matcher.parameters()).device
         self.device = here if device is None else torch.device(device)
+        self.given = matcher
         if self.device.type != here.type:
             matcher = copy.deepcopy(matcher).to(self.device)  # the caller's stays where it is
         self.matcher = matcher
@@ -64,22 +66,35 @@ class Engine:
         self.scorer: Scorer[Batch] = scorer_for(matcher, self.dtype)
 
     def prepare_images(self, images: Batch, first: int) -> Batch:
-        """Encode features, or take what is encoded; `first` is the row of the first, for messages."""
-        if isinstance(images, ImageFeatures):
-            try:
-                images = self._encode(images)
-            except InputError as error:
-                raise InputError(f"{error} (counted from row {first})") from None
-        else:
-            images = images.to(self.device)
-        return self.scorer.prepare_images(images)
+        """Whatever images alone decide."""
+        return self.scorer.prepare_images(self.encode_images(images, first))
 
-    def _encode(self, features: ImageFeatures) -> Batch:
+    def encode_images(self, images: Batch, first: int) -> Batch:
+        """Encode features, or take what is encoded; `first` is the row of the first, for messages."""
+        if not isinstance(images, ImageFeatures):
+            return images.to(self.device)
+        try:
+            return self._encoded(lambda: self.matcher.encode_images(images))
+        except InputError as error:
+            raise InputError(f"{error} (counted from row {first})") from None
+
+    def prepare_sentences(self, sentences: Sentences) -> Batch:
+        """Encode texts, or take what is encoded; whatever sentences alone decide."""
+        if isinstance(sentences, Batch):
+            return self.scorer.prepare_sentences(sentences.to(self.device))
+        # Sorted by length, few have to be read to the end of the longest of all.
+        parts = [self._encode_texts(sentences[part]) for part in slices(len(sentences), _TOGETHER)]
+        return self.scorer.prepare_sentences(parts[0] if len(parts) == 1 else join(parts))
+
+    def _encode_texts(self, texts: Sequence[str]) -> Batch:
+        return self._encoded(lambda: self.matcher.encode_sentences(texts))
+
+    def _encoded(self, encode: Callable[[], Batch]) -> Batch:
         """An sm-LSTM's in the precision of its pairs: encoding is a good part of what a cascade costs."""
         if self.scorer.encoding == torch.float32:
-            return self.matcher.encode_images(features)
+            return encode()
         with torch.autocast(self.device.type, self.scorer.encoding):
-            encoded = self.matcher.encode_images(features)
+            encoded = encode()
         return encoded.in_float32()
 
     def fingerprint(self) -> str:

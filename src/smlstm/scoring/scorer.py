@@ -23,7 +23,7 @@ class Scorer(ABC, Generic[Side]):
     """Scores of pairs of prepared images and prepared sentences."""
 
     encoding: torch.dtype = torch.float32
-    """In what precision images may be encoded for it."""
+    """In what precision images and sentences may be encoded for it."""
     pair_width: int = 64
     """Numbers that a pair needs on its way, for the size of a tile."""
 

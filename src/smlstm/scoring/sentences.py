@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,7 +11,9 @@ from smlstm.batch import Batch
 from smlstm.errors import InputError
 from smlstm.matcher import Matcher
 from smlstm.scoring.images import hash_batch
-from smlstm.scoring.scorer import Scorer
+
+if TYPE_CHECKING:
+    from smlstm.scoring.job import Engine
 
 Sentences = Sequence[str] | Batch
 
@@ -18,12 +21,17 @@ Sentences = Sequence[str] | Batch
 class SentenceGroups:
     """Groups of sentences, prepared once as far as memory allows, and again at every use beyond that."""
 
-    def __init__(self, matcher: Matcher, scorer: Scorer[Batch], sentences: Sentences, size: int, memory: int) -> None:
-        self.matcher, self.scorer, self.sentences = matcher, scorer, sentences
-        order = torch.argsort(_lengths(matcher, sentences), stable=True)
+    def __init__(self, engine: "Engine", sentences: Sentences, size: int, memory: int) -> None:
+        self.engine, self.sentences = engine, sentences
+        order = torch.argsort(_lengths(engine.matcher, sentences), stable=True)
         self.columns = [order[start : start + size] for start in range(0, len(order), size)]
         self._memory = memory
         self._kept: dict[int, Batch] = {}
+
+    @classmethod
+    def for_chosen(cls, engine: "Engine", sentences: Sentences, memory: int) -> "SentenceGroups":
+        """Larger groups than a grid's: only some of a group's sentences belong to an image."""
+        return cls(engine, sentences, max(512, min(4096, len(sentences) // 2)), memory)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Batch]]:
         """Columns of the matrix, and their sentences prepared."""
@@ -44,11 +52,8 @@ class SentenceGroups:
 
     def _prepare(self, columns: Tensor) -> Batch:
         if isinstance(self.sentences, Batch):
-            device = next(self.matcher.parameters()).device
-            encoded = self.sentences.select(columns).to(device)
-        else:
-            encoded = self.matcher.encode_sentences([self.sentences[column] for column in columns.tolist()])
-        return self.scorer.prepare_sentences(encoded)
+            return self.engine.prepare_sentences(self.sentences.select(columns))
+        return self.engine.prepare_sentences([self.sentences[column] for column in columns.tolist()])
 
 
 def check_sentences(sentences: Sentences) -> None:

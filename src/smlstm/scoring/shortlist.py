@@ -1,6 +1,8 @@
-"""The shortlist: for each image the best sentences, for each sentence the best images, by a cheap matcher."""
+"""The shortlist: for each image the best sentences, for each sentence the best images, by a cheap score."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -9,42 +11,100 @@ from torch import Tensor
 
 from smlstm.batch import Batch, join
 from smlstm.errors import InputError
-from smlstm.scoring.images import ImageSource
+from smlstm.model.smlstm import EncodedSide
+from smlstm.scoring.fused import PreparedSide
+from smlstm.scoring.images import Held, ImageSource
 from smlstm.scoring.job import Engine, slices, to_numpy
-from smlstm.scoring.sentences import SentenceGroups, Sentences
+from smlstm.scoring.sentences import SentenceGroups, Sentences, batch_bytes
 
 _GROUP, _IMAGES = 512, 64
 
 
-class CheapScores:
-    """All scores of a cheap matcher, a block of rows at a time; both encoded sides are held in memory.
+class CheapScores(ABC):
+    """All scores of a cheap kind, a block of rows at a time."""
 
-    Meant for embeddings: a vector an image, a vector a sentence.
-    """
-
-    def __init__(self, engine: Engine, source: ImageSource, sentences: Sentences, memory: int) -> None:
+    def __init__(self, engine: Engine, source: ImageSource, sentences: Sentences) -> None:
         self.engine = engine
-        self.groups = SentenceGroups(engine.matcher, engine.scorer, sentences, _GROUP, memory)
         self.shape = (len(source), len(sentences))
-        parts: list[Batch] = [
-            engine.prepare_images(source.read(rows.start, rows.stop), rows.start)
-            for rows in slices(len(source), _IMAGES)
-        ]
-        self.images = join(parts) if parts else None
 
     @property
     def block(self) -> int:
         """Rows that are about a million scores."""
         return max(1, (1 << 20) // max(1, self.shape[1]))
 
+    @abstractmethod
     def rows(self, start: int, stop: int) -> Tensor:
         """Scores of some images with all sentences, in the sentences' own order; b, N."""
+
+
+class MatcherScores(CheapScores):
+    """Those of a matcher of its own; both encoded sides are held in memory.
+
+    Meant for embeddings: a vector an image, a vector a sentence.
+    """
+
+    def __init__(self, engine: Engine, source: ImageSource, sentences: Sentences, memory: int) -> None:
+        super().__init__(engine, source, sentences)
+        self.groups = SentenceGroups(engine, sentences, _GROUP, memory // 2)
+        parts: list[Batch] = [
+            engine.prepare_images(source.read(rows.start, rows.stop), rows.start)
+            for rows in slices(len(source), _IMAGES)
+        ]
+        self.images = join(parts) if parts else None
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Group by group."""
         assert self.images is not None
         scores = torch.empty(stop - start, self.shape[1])
         block = self.images.select(slice(start, stop))
         for columns, prepared in self.groups:
             scores[:, columns] = to_numpy(self.engine.scorer.grid(block, prepared))
         return scores
+
+
+class GlobalScores(CheapScores):
+    """The global score of an sm-LSTM, x . v: the part of its score that is a product of two vectors.
+
+    What it encodes for them it needs again for the pairs: `groups` and `source` keep that, as far as memory allows.
+    """
+
+    def __init__(self, engine: Engine, source: ImageSource, sentences: Sentences, memory: int) -> None:
+        super().__init__(engine, source, sentences)
+        self._read = source
+        self.groups = SentenceGroups.for_chosen(engine, sentences, memory // 2)
+        self.sentences = self.images = torch.empty(0)
+        for columns, prepared in self.groups:
+            whole = cast(PreparedSide, prepared).whole
+            assert whole is not None
+            if not len(self.sentences):
+                self.sentences = whole.new_empty(len(sentences), whole.shape[1])
+            self.sentences[columns.to(whole.device)] = whole
+        wholes: list[Tensor] = []
+        kept: list[Batch] = []
+        self.kept_bytes = 0
+        for rows in slices(len(source), _IMAGES):
+            encoded = cast(EncodedSide, engine.encode_images(source.read(rows.start, rows.stop), rows.start))
+            assert encoded.whole is not None
+            wholes.append(encoded.whole)
+            self.kept_bytes += batch_bytes(encoded)
+            if self.kept_bytes <= memory // 4:
+                kept.append(encoded)
+            else:
+                kept.clear()
+        self.images = torch.cat(wholes) if wholes else self.images
+        self.source: ImageSource = Held(kept)
+        if self.kept_bytes > memory // 4:
+            self.source, self.kept_bytes = source, 0
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """One product."""
+        return to_numpy(self.images[start:stop] @ self.sentences.T)
+
+    def serves(self, engine: Engine, source: ImageSource, sentences: Sentences) -> bool:
+        """Whether what is kept is what this engine would make of these."""
+        ours = self.engine
+        same_engine = (ours.given, ours.dtype, ours.device) == (engine.given, engine.dtype, engine.device)
+        return same_engine and source is self._read and sentences is self.groups.sentences
 
 
 @dataclass(frozen=True)
