@@ -33,7 +33,7 @@ def test_a_run_leaves_a_pair(paired, tmp_path):
     assert pair.calibrated and pair.shortlist.kind == "mnlm" and pair.reranker.kind == "sm-lstm"
     measured = json.loads((tmp_path / "run" / "pair" / "calibration.json").read_text())["measured"]
     assert measured["dev"]["captions.csv"]["images"] == 24 and measured["dev"]["captions.csv"]["sum"]["pair"] > 150
-    assert any("both" in notice for notice in listener.notices)
+    assert any("as a pair" in notice for notice in listener.notices)
     sizes = {
         name: (tmp_path / "run" / name / "model.safetensors").stat().st_size
         for name in ("smlstm/model", "pair/reranker")
@@ -67,7 +67,7 @@ def test_several_rerank_together(recipe, tmp_path):
     listener = Listener()
     config = read_config(recipe, LEARN)
     train(config, tmp_path / "run", watcher=listener)
-    assert any("learned" in notice and "all" in notice for notice in listener.notices)
+    assert any("learned" in notice and "as a pair" in notice for notice in listener.notices)
     pair = load_pair(tmp_path / "run" / "pair")
     assert pair.reranker.kind == "ensemble" and pair.reranker.attends
     smlstm, learned = pair.reranker.members
@@ -93,6 +93,24 @@ def test_several_rerank_together(recipe, tmp_path):
     ]
     assert total == pytest.approx(measured["sum"]["pair"], abs=0.01), "used as measured"
     assert set(measured["sum"]["models"]) == {"mnlm", "smlstm", "learned"}
+
+
+def test_a_reranker_alone_is_the_pairs_score(paired, tmp_path):
+    paired.write_text(paired.read_text(encoding="utf-8") + "add_shortlist = false\n", encoding="utf-8")
+    config = read_config(paired, LEARN)
+    train(config, tmp_path / "run")
+    pair = load_pair(tmp_path / "run" / "pair")
+    measured = json.loads((tmp_path / "run" / "pair" / "calibration.json").read_text())["measured"]["dev"]
+    sums = measured["captions.csv"]["sum"]
+    assert sums["pair"] == sums["reranker"] == sums["models"]["smlstm"]
+    _, dev, _ = read_examples(config.data)
+    features = dev.images.read(np.arange(24))
+    with torch.inference_mode():
+        images = pair.reranker.encode_images(features)
+        searched = pair.score(pair.embed_images(features), images, dev.captions).numpy()
+        alone = pair.reranker.score(images, pair.reranker.encode_sentences(dev.captions)).numpy()
+    np.testing.assert_allclose(searched, alone, atol=1e-4)
+    assert Matcher.from_pretrained(tmp_path / "run" / "pair").kind == "sm-lstm"
 
 
 def test_it_waits_for_all_stages(paired, tmp_path):

@@ -262,6 +262,11 @@ class PairConfig(_Part):
         description="word vectors that an MNLM has learned are stored with so many numbers: what its LSTM receives "
         "changes as little as that allows",
     )
+    add_shortlist: bool = Field(
+        default=True,
+        description="whether the shortlist's score is added to the reranker's, as wide as that; a reranker that knows "
+        "all that the shortlist knows is better alone",
+    )
     half: bool = Field(default=True, description="store weights in half precision: half the size, the same ranking")
 
     @property

@@ -49,7 +49,7 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
         for k in range(len(names))
     ]
     near = scores[wanted.shortlist]
-    weight = weight_of(near, first)
+    weight = weight_of(near, first) if wanted.add_shortlist else 0.0
     together = [
         (second + np.float32(weight) * short, image_of)
         for short, second, image_of in zip(near, reranked, images_of, strict=True)
@@ -60,7 +60,7 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
         sums = {stage: DevMetrics.of(each[k], images_of[k]).sum for stage, each in scores.items()}
         second, whole = (DevMetrics.of(each, images_of[k]).sum for each in (reranked[k], together[k][0]))
         each = ", ".join(f"{stage} {found:.1f}" for stage, found in sums.items())
-        watcher.notice(f"dev Sum on {name}: {each}, {'both' if len(sums) == 2 else 'all'} {whole:.1f}")
+        watcher.notice(f"dev Sum on {name}: {each}, as a pair {whole:.1f}")
         measured["dev"][name] = {
             "images": len(near[k]),
             "captions": len(images_of[k]),
