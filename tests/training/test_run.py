@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from smlstm import Matcher
 from smlstm.cli import app
+from smlstm.data.lock import Locked, WriterLock
 from smlstm.errors import ConfigurationError, InputError, SmlstmError
 from smlstm.model import MNLM
 from smlstm.training import Watcher, read_config, train
@@ -98,7 +99,8 @@ def test_a_model_that_learns_nothing_is_noticed(recipe, tmp_path, monkeypatch):
 
 
 def test_the_clock_stops_a_run_and_it_is_measured(recipe, tmp_path):
-    result = train(read_config(recipe, ["stage.mnlm.epochs=9999"]), tmp_path, stages=["mnlm"], minutes=0.02)[0]
+    endless = read_config(recipe, ["stage.mnlm.epochs=9999", "stage.mnlm.patience=0"])
+    result = train(endless, tmp_path, stages=["mnlm"], minutes=0.02)[0]
     assert (result.finished, result.reason) == (False, "time is up")
     assert (tmp_path / "mnlm" / "checkpoint.pt").exists()
 
@@ -108,6 +110,18 @@ def test_a_stage_whose_start_is_missing_says_so(recipe, tmp_path):
         train(read_config(recipe), tmp_path, stages=["smlstm"])
     with pytest.raises(ConfigurationError, match=r'no stage "smlst"; this run has mnlm, smlstm'):
         train(read_config(recipe), tmp_path, stages=["smlst"])
+
+
+def test_a_stage_is_trained_by_one_process_at_a_time(recipe, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    other = WriterLock(run / ".smlstm.lock")
+    with pytest.raises(Locked, match="run is being written by"):
+        train(read_config(recipe), run)
+    assert not (run / "mnlm").exists(), "nothing is begun that cannot be ended"
+    assert train(read_config(recipe), run, stages=["mnlm"])[0].finished, "another stage may be trained beside it"
+    other.release()
+    assert all(result.finished for result in train(read_config(recipe), run))
 
 
 def test_datasets_are_joined_with_images_of_their_own(recipe, tmp_path, scenes):

@@ -1,6 +1,7 @@
 """A run: its stages one after the other, in one folder."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel
 
+from smlstm.data.lock import WriterLock
 from smlstm.device import choose_device
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
@@ -56,7 +58,7 @@ def train(
     """Train the stages of a run, or some of them; what was begun in this folder is continued.
 
     `minutes` ends training in time with a checkpoint; so does Ctrl-C. `fresh` forgets what the folder has of
-    the stages.
+    the stages. A stage that another process trains in this folder is refused.
     """
     keep_freed_memory()
     with Processes() as processes, Stopping(minutes) as stopping:
@@ -74,7 +76,7 @@ class _Helpers:
 
 
 def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, helpers: _Helpers) -> list[StageResult]:
-    processes, stopping, watcher = helpers.processes, helpers.stopping, helpers.watcher
+    processes, watcher = helpers.processes, helpers.watcher
     checkpoints = {name: _find_checkpoint(config, name, run.stage(name), fresh) for name in names}
     device = choose_device(config.device)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -83,12 +85,24 @@ def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, hel
         watcher.notice(notice)
     vocabulary = Vocabulary.build(training.captions, config.vocabulary.minimum_count)
     processes.wait()  # all have looked for checkpoints before any folder changes
-    if processes.first:
-        run.begin(config)
     world = World(config, run, vocabulary, training, dev, helpers)
+    with ExitStack() as locks:
+        if processes.first:
+            run.path.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                locks.callback(WriterLock(run.path / f".{name}.lock").release)
+            run.begin(config)
+        return _train_stages(world, checkpoints, fresh, device)
+
+
+def _train_stages(
+    world: "World", checkpoints: dict[str, Checkpoint | None], fresh: bool, device: torch.device
+) -> list[StageResult]:
+    config, run = world.config, world.run
+    processes, stopping, watcher = world.helpers.processes, world.helpers.stopping, world.helpers.watcher
     results: list[StageResult] = []
-    for name in names:
-        place, checkpoint = run.stage(name), checkpoints[name]
+    for name, checkpoint in checkpoints.items():
+        place = run.stage(name)
         if processes.first:
             place.begin(fresh)
         if checkpoint is None or not checkpoint.progress.finished:
