@@ -65,10 +65,9 @@ def main() -> None:
         kinds.append((f"{costly.kind}, list by its own", None, (1.0, 0.0)))
     for name, shortlister, given in kinds:
         cascade = Cascade(shortlister, costly, k=options.k, k_images=options.k_images, weights=given)
-        begin = time.perf_counter()
+        scores, seconds = timed(lambda cascade=cascade: np.asarray(score_all(cascade, images, sentences)))
+        show(name, scores, image_of, seconds, whole)
         shortlist = cascade.shortlist(images, sentences)
-        scores = cascade.score_all(images, sentences, shortlist=shortlist)
-        show(name, np.asarray(scores), image_of, time.perf_counter() - begin, whole)
         recall = shortlist.recall(image_of)
         print(
             f"    {len(shortlist):,} pairs ({len(shortlist) / exhaustive.size:.1%}); right pairs among them "

@@ -9,6 +9,8 @@ from smlstm.errors import ConfigurationError, InputError
 from smlstm.model import SMLSTM, Ensemble
 from smlstm.scoring import Stored, Stream, score_all, score_pairs
 from smlstm.scoring.job import Engine
+from smlstm.scoring.precision import native_bfloat16
+from smlstm.scoring.sentences import SentenceGroups, batch_bytes
 from smlstm.text.language_model import WIDTH
 from tests.scoring import made
 
@@ -144,12 +146,42 @@ def test_two_readers_are_scored_as_by_the_plain_forward_pass():
     np.testing.assert_allclose(found, [exact[pair] for pair in pairs], atol=1e-4)
 
 
-def test_images_are_encoded_in_the_precision_of_the_pairs():
-    matcher, features = made.matcher("full-gated-product-whole"), made.features(4)
+def test_both_sides_are_encoded_in_the_precision_of_the_pairs():
+    """Sentences only where the processor has it: others cannot run an LSTM in it."""
+    matcher, features, texts = made.matcher("full-gated-product-whole"), made.features(4), made.sentences(4)
+    native = native_bfloat16(torch.device("cpu"))
     for precision, rounded in (("bfloat16", True), ("float32", False)):
-        context = Engine(matcher, precision, None).prepare_images(features, 0).reference
-        assert context.dtype == torch.float32
-        assert bool((context == context.bfloat16()).all()) == rounded
+        engine = Engine(matcher, precision, None)
+        images, sentences = engine.prepare_images(features, 0).reference, engine.prepare_sentences(texts).reference
+        assert images.dtype == sentences.dtype == torch.float32
+        assert bool((images == images.bfloat16()).all()) == rounded
+        assert bool((sentences == (sentences / 2).bfloat16() * 2).all()) == (rounded and native)
+
+
+def test_a_processor_without_bfloat16_does_not_run_an_lstm_in_it(monkeypatch):
+    monkeypatch.setattr("smlstm.scoring.job.native_bfloat16", lambda device: False)
+    engine = Engine(made.matcher("full-gated-product-whole"), "bfloat16", None)
+    whole = engine.prepare_sentences(made.sentences(4)).whole
+    expected = Engine(made.matcher("full-gated-product-whole"), "float32", None).prepare_sentences(made.sentences(4))
+    assert torch.equal(whole, expected.whole)
+
+
+@pytest.mark.parametrize("kind", made.KINDS)
+def test_texts_that_are_encoded_in_parts_are_put_together(kind, monkeypatch):
+    monkeypatch.setattr("smlstm.scoring.job.TOGETHER", 3)
+    matcher, features, texts = made.matcher(kind), made.features(3), made.sentences(11)
+    np.testing.assert_allclose(score_all(matcher, features, texts), made.plain(matcher, features, texts), atol=1e-4)
+
+
+def test_groups_of_chosen_sentences_are_as_large_as_memory_allows():
+    engine, texts = Engine(made.matcher("full-gated-product"), "float32", None), made.sentences(1000)
+    few, many = (SentenceGroups.for_chosen(engine, texts, memory) for memory in (500_000, 1 << 30))
+    assert [len(part) for part in many.columns] == [500, 500]
+    assert 128 <= len(few.columns[0]) < 500
+    for groups in (few, many):
+        assert sorted(torch.cat(groups.columns).tolist()) == list(range(1000))
+    largest = max(batch_bytes(prepared) for _, prepared in few)
+    assert 4 * largest <= 500_000
 
 
 @pytest.mark.parametrize("kind", made.KINDS)

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,6 @@ from hypothesis import strategies as st
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.model.smlstm import EncodedSide
 from smlstm.scoring import Cascade, Stream, score_all
-from smlstm.scoring.images import Held
 from tests.scoring import made
 
 IMAGES, SENTENCES = 12, 17
@@ -143,23 +144,32 @@ def test_with_its_own_shortlist_a_model_encodes_each_side_once(own, monkeypatch)
     np.testing.assert_allclose(streamed, expected, atol=1e-6)
 
 
-def test_another_precision_than_the_shortlists_is_the_pairs_own(own):
+def test_a_shortlist_that_is_given_brings_nothing_else_along(own):
+    """Not what was encoded for it: in another precision, of other weights, of other images."""
     features, texts, costly, *_ = own
-    cascade = Cascade(None, costly, SENTENCES)
-    features = Held([features])
-    shortlist = cascade.shortlist(features, texts, precision="bfloat16")
-    exact = score_all(costly, features, texts, precision="float32")
-    scores = cascade.score_all(features, texts, shortlist=shortlist, precision="float32")
-    np.testing.assert_allclose(scores, exact, atol=1e-5)
-
-
-def test_a_shortlist_of_other_images_does_not_bring_them_along(own):
-    features, texts, costly, *_ = own
-    others = made.features(IMAGES, seed=9)
-    cascade = Cascade(None, costly, SENTENCES)
-    shortlist = cascade.shortlist(made.MadeStore(others), texts)
+    cascade = Cascade(None, copy.deepcopy(costly), SENTENCES)
+    shortlist = cascade.shortlist(made.features(IMAGES, seed=9), texts, precision="bfloat16")
+    with torch.no_grad():
+        for parameter in cascade.matcher.parameters():
+            parameter.mul_(0.5)
     scores = cascade.score_all(features, texts, shortlist=shortlist)
-    np.testing.assert_allclose(scores, score_all(costly, features, texts), atol=1e-5)
+    np.testing.assert_allclose(scores, score_all(cascade.matcher, features, texts), atol=1e-5)
+
+
+def test_a_stream_that_memory_does_not_hold_is_refused_at_once(own):
+    _, texts, costly, *_ = own
+    many = [made.features(64, seed=seed) for seed in range(3)]
+    source = Stream(192, many)
+    with pytest.raises(InputError, match="give more memory, or score without a shortlist"):
+        score_all(Cascade(None, costly, 3), source, texts, memory=20_000)
+    assert len(source.read(64, 192)) == 128, "the rest was not read for nothing"
+
+
+def test_encodings_of_another_model_are_refused(own):
+    features, texts, costly, *_ = own
+    without = made.smlstm("full-gated-product")
+    with pytest.raises(InputError, match="encoded without a global score: give features and texts"):
+        score_all(Cascade(None, costly, 3), without.encode_images(features), texts)
 
 
 @pytest.mark.parametrize("kind", ["mnlm", "full"])

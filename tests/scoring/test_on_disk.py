@@ -14,6 +14,8 @@ IMAGES, SENTENCES, TILE = 30, 11, (2, 4)
 
 
 def job(name: str):
+    if name == "own list":
+        return Cascade(None, made.smlstm("full-gated-product-whole"), 3)
     return Cascade(made.mnlm(), made.smlstm(), 3) if name == "cascade" else made.matcher(name)
 
 
@@ -58,7 +60,13 @@ def test_a_matrix_on_disk_is_the_one_in_memory(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "stream", "pairs", "cut"),
-    [("full-gated-product", False, 200, True), ("full-gated-product", True, 150, False), ("cascade", False, 60, False)],
+    [
+        ("full-gated-product", False, 200, True),
+        ("full-gated-product", True, 150, False),
+        ("cascade", False, 60, False),
+        ("own list", False, 60, False),
+        ("own list", True, 60, False),
+    ],
 )
 def test_a_killed_job_continues_from_its_finished_rows(tmp_path, name, stream, pairs, cut):
     path = tmp_path / "scores.npy"

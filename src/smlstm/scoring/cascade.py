@@ -26,13 +26,20 @@ from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
 from smlstm.model import SMLSTM
 from smlstm.scoring.all_pairs import MEMORY, Target, image_blocks, open_output
-from smlstm.scoring.images import Images, image_source
+from smlstm.scoring.images import Images, ImageSource, image_source
 from smlstm.scoring.job import Counter, Engine, Job, choose_tile, scoring, slices, to_numpy
 from smlstm.scoring.matrix import InMemory, Output, Scores
 from smlstm.scoring.precision import Precision
 from smlstm.scoring.progress import ProgressCallback
 from smlstm.scoring.sentences import SentenceGroups, Sentences, check_sentences
-from smlstm.scoring.shortlist import GlobalScores, MatcherScores, Shortlist, ShortlistRecall, shortlist_from
+from smlstm.scoring.shortlist import (
+    CheapScores,
+    GlobalScores,
+    MatcherScores,
+    Shortlist,
+    ShortlistRecall,
+    shortlist_from,
+)
 
 __all__ = ["Cascade", "Shortlist", "ShortlistRecall", "score_pairs"]
 
@@ -77,11 +84,21 @@ class Cascade:
     ) -> Shortlist:
         """The pairs to score; its `recall` says what leaving out the others costs."""
         check_sentences(sentences)
-        shortlister = self.matcher if self.shortlister is None else self.shortlister
-        kind = GlobalScores if self.shortlister is None else MatcherScores
-        with scoring(shortlister):
-            cheap = kind(Engine(shortlister, precision, device), image_source(images), sentences, memory)
-            return shortlist_from(cheap, self.k, self.k_images)
+        with scoring(self._lister):
+            engine = Engine(self._lister, precision, device)
+            return self._draw(engine, image_source(images), sentences, memory, keep=False)
+
+    @property
+    def _lister(self) -> Matcher:
+        return self.matcher if self.shortlister is None else self.shortlister
+
+    def _draw(self, engine: Engine, source: ImageSource, sentences: Sentences, memory: int, *, keep: bool) -> Shortlist:
+        cheap: CheapScores
+        if self.shortlister is None:
+            cheap = GlobalScores(engine, source, sentences, memory, keep)
+        else:
+            cheap = MatcherScores(engine, source, sentences, memory)
+        return shortlist_from(cheap, self.k, self.k_images)
 
     def score_all(
         self,
@@ -97,24 +114,27 @@ class Cascade:
         shortlist: Shortlist | None = None,
     ) -> Scores:
         """As `smlstm.scoring.score_all`; a shortlist that was drawn up already need not be again."""
+        check_sentences(sentences)
         source = image_source(images)
         if shortlist is None:
-            shortlist = self.shortlist(source, sentences, precision=precision, device=device, memory=memory)
-        if shortlist.cheap.shape != (len(source), len(sentences)):
-            raise InputError(f"this shortlist is of {shortlist.cheap.shape} images and sentences, not of these")
+            with scoring(self._lister):
+                shortlist = self._draw(Engine(self._lister, precision, device), source, sentences, memory, keep=True)
         cheap = shortlist.cheap
+        if cheap.shape != (len(source), len(sentences)):
+            raise InputError(f"this shortlist is of {cheap.shape} images and sentences, not of these")
+        kept = cheap.kept if isinstance(cheap, GlobalScores) else None
         with scoring(self.matcher, cheap.engine.given):
-            engine = Engine(self.matcher, precision, device)
+            engine = Engine(self.matcher, precision, device) if kept is None else cheap.engine
             settings = f"cascade {type(cheap).__name__} {self.k} {self.k_images} {self.weights}"
             output = open_output(out, source, sentences, engine, cheap.engine, settings=settings)
             try:
                 size = choose_tile(tile, engine.scorer.pair_width)
-                if isinstance(cheap, GlobalScores) and cheap.serves(engine, source, sentences):
-                    job = Job(cheap.engine, cheap.source, sentences, output, size, memory - cheap.kept_bytes)
-                    groups = cheap.groups
-                else:
-                    job = Job(engine, source, sentences, output, size, memory)
+                if kept is None:
                     groups = SentenceGroups.for_chosen(engine, sentences, memory // 2)
+                    job = Job(engine, source, sentences, output, size, memory)
+                else:
+                    groups = kept.groups
+                    job = Job(engine, kept.source, sentences, output, size, memory - 2 * kept.image_bytes)
                 self._score(job, groups, shortlist, progress)
                 _fill(output, shortlist)
                 return output.finish()

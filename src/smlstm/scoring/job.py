@@ -15,7 +15,7 @@ from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher
 from smlstm.scoring.images import ImageSource
 from smlstm.scoring.matrix import Output
-from smlstm.scoring.precision import choose_precision
+from smlstm.scoring.precision import choose_precision, native_bfloat16
 from smlstm.scoring.progress import Progress, ProgressCallback
 from smlstm.scoring.scorer import Scorer, scorer_for
 from smlstm.scoring.sentences import Sentences
@@ -25,7 +25,8 @@ TILE_BYTES = 48 << 20
 """What a tile's pairs need on their way: large enough for fast products, small enough for a shared cache."""
 
 _IMAGES, _MOST_IMAGES, _MOST_SENTENCES = 16, 64, 512
-_TOGETHER = 256
+TOGETHER = 256
+"""Texts that are encoded at a time."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Engine:
         self.matcher = matcher
         self.dtype = choose_precision(precision, self.device)
         self.scorer: Scorer[Batch] = scorer_for(matcher, self.dtype)
+        self._native = native_bfloat16(self.device)
 
     def prepare_images(self, images: Batch, first: int) -> Batch:
         """Whatever images alone decide."""
@@ -83,10 +85,14 @@ class Engine:
         if isinstance(sentences, Batch):
             return self.scorer.prepare_sentences(sentences.to(self.device))
         # Sorted by length, few have to be read to the end of the longest of all.
-        parts = [self._encode_texts(sentences[part]) for part in slices(len(sentences), _TOGETHER)]
-        return self.scorer.prepare_sentences(parts[0] if len(parts) == 1 else join(parts))
+        encoded = [self._encode_texts(sentences[part]) for part in slices(len(sentences), TOGETHER)]
+        if len(encoded) > 1:
+            encoded = [join(encoded)]
+        return self.scorer.prepare_sentences(encoded.pop())
 
     def _encode_texts(self, texts: Sequence[str]) -> Batch:
+        if not self._native:  # an LSTM of bfloat16 is not even emulated everywhere
+            return self.matcher.encode_sentences(texts)
         return self._encoded(lambda: self.matcher.encode_sentences(texts))
 
     def _encoded(self, encode: Callable[[], Batch]) -> Batch:

@@ -94,7 +94,7 @@ def _lists(rows: Tensor) -> Iterator[_Lists]:
     """Images by the length of their lists, those together that are not twice as long as each other."""
     images, counts = torch.unique_consecutive(rows, return_counts=True)
     starts = counts.cumsum(0) - counts
-    sizes = counts.double().log2().ceil()
+    sizes = counts.float().log2().ceil()
     for size in sizes.unique():
         (chosen,) = (sizes == size).nonzero(as_tuple=True)
         owner = torch.repeat_interleave(counts[chosen])

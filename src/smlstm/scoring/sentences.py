@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from smlstm.scoring.job import Engine
 
 Sentences = Sequence[str] | Batch
+_FEWEST, _MOST = 128, 4096
 
 
 class SentenceGroups:
@@ -23,15 +24,20 @@ class SentenceGroups:
 
     def __init__(self, engine: "Engine", sentences: Sentences, size: int, memory: int) -> None:
         self.engine, self.sentences = engine, sentences
-        order = torch.argsort(_lengths(engine.matcher, sentences), stable=True)
-        self.columns = [order[start : start + size] for start in range(0, len(order), size)]
+        self._order = torch.argsort(_lengths(engine.matcher, sentences), stable=True)
+        self.columns = _cut(self._order, size)
         self._memory = memory
         self._kept: dict[int, Batch] = {}
 
     @classmethod
     def for_chosen(cls, engine: "Engine", sentences: Sentences, memory: int) -> "SentenceGroups":
-        """Larger groups than a grid's: only some of a group's sentences belong to an image."""
-        return cls(engine, sentences, max(512, min(4096, len(sentences) // 2)), memory)
+        """Larger groups than a grid's, as far as memory allows: only some of a group's sentences belong to an image."""
+        groups = cls(engine, sentences, _FEWEST, memory)
+        if len(sentences) // 2 > _FEWEST:
+            needed = batch_bytes(groups._prepare(groups._order[-1:]))  # by the longest
+            size = min(_MOST, len(sentences) // 2, memory // (4 * needed))
+            groups.columns = _cut(groups._order, max(_FEWEST, size))
+        return groups
 
     def __iter__(self) -> Iterator[tuple[Tensor, Batch]]:
         """Columns of the matrix, and their sentences prepared."""
@@ -54,6 +60,10 @@ class SentenceGroups:
         if isinstance(self.sentences, Batch):
             return self.engine.prepare_sentences(self.sentences.select(columns))
         return self.engine.prepare_sentences([self.sentences[column] for column in columns.tolist()])
+
+
+def _cut(order: Tensor, size: int) -> list[Tensor]:
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def check_sentences(sentences: Sentences) -> None:

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from smlstm.batch import Batch, join
 from smlstm.errors import InputError
 from smlstm.model.smlstm import EncodedSide
 from smlstm.scoring.fused import PreparedSide
-from smlstm.scoring.images import Held, ImageSource
+from smlstm.scoring.images import Held, ImageSource, Stream
 from smlstm.scoring.job import Engine, slices, to_numpy
 from smlstm.scoring.sentences import SentenceGroups, Sentences, batch_bytes
 
@@ -62,49 +61,64 @@ class MatcherScores(CheapScores):
         return scores
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """What a list was drawn up from and its pairs need again."""
+
+    groups: SentenceGroups
+    source: ImageSource
+    image_bytes: int
+
+
 class GlobalScores(CheapScores):
     """The global score of an sm-LSTM, x . v: the part of its score that is a product of two vectors.
 
-    What it encodes for them it needs again for the pairs: `groups` and `source` keep that, as far as memory allows.
+    The vectors of all images and sentences are held in memory; with `keep`, so is whatever else was encoded with
+    them, as far as memory allows.
     """
 
-    def __init__(self, engine: Engine, source: ImageSource, sentences: Sentences, memory: int) -> None:
+    def __init__(
+        self, engine: Engine, source: ImageSource, sentences: Sentences, memory: int, keep: bool = False
+    ) -> None:
         super().__init__(engine, source, sentences)
-        self._read = source
-        self.groups = SentenceGroups.for_chosen(engine, sentences, memory // 2)
-        self.sentences = self.images = torch.empty(0)
-        for columns, prepared in self.groups:
-            whole = cast(PreparedSide, prepared).whole
-            assert whole is not None
+        groups = SentenceGroups.for_chosen(engine, sentences, memory // 2)
+        self.images = self.sentences = torch.empty(0)
+        for columns, prepared in groups:
+            whole = _whole(prepared)
             if not len(self.sentences):
                 self.sentences = whole.new_empty(len(sentences), whole.shape[1])
             self.sentences[columns.to(whole.device)] = whole
         wholes: list[Tensor] = []
-        kept: list[Batch] = []
-        self.kept_bytes = 0
+        parts: list[Batch] = []
+        room = memory // 4 if keep else -1
         for rows in slices(len(source), _IMAGES):
-            encoded = cast(EncodedSide, engine.encode_images(source.read(rows.start, rows.stop), rows.start))
-            assert encoded.whole is not None
-            wholes.append(encoded.whole)
-            self.kept_bytes += batch_bytes(encoded)
-            if self.kept_bytes <= memory // 4:
-                kept.append(encoded)
-            else:
-                kept.clear()
+            encoded = engine.encode_images(source.read(rows.start, rows.stop), rows.start)
+            wholes.append(_whole(encoded))
+            parts.append(encoded)
+            room -= batch_bytes(encoded)
+            if room < 0:
+                parts.clear()  # encoded again for the pairs
+                if isinstance(source, Stream):
+                    raise InputError(
+                        f"a stream of images can be read once, and {memory / 2**30:.3g} GiB of memory do not hold what "
+                        "is needed of them again: store the features, give more memory, or score without a shortlist"
+                    )
         self.images = torch.cat(wholes) if wholes else self.images
-        self.source: ImageSource = Held(kept)
-        if self.kept_bytes > memory // 4:
-            self.source, self.kept_bytes = source, 0
+        self.kept: Encoded | None = None
+        if keep:
+            self.kept = Encoded(groups, Held(parts), memory // 4 - room) if room >= 0 else Encoded(groups, source, 0)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """One product."""
         return to_numpy(self.images[start:stop] @ self.sentences.T)
 
-    def serves(self, engine: Engine, source: ImageSource, sentences: Sentences) -> bool:
-        """Whether what is kept is what this engine would make of these."""
-        ours = self.engine
-        same_engine = (ours.given, ours.dtype, ours.device) == (engine.given, engine.dtype, engine.device)
-        return same_engine and source is self._read and sentences is self.groups.sentences
+
+def _whole(side: Batch) -> Tensor:
+    """Vectors that the global score compares."""
+    whole = side.whole if isinstance(side, (EncodedSide, PreparedSide)) else None
+    if whole is None:
+        raise InputError("these images or sentences were encoded without a global score: give features and texts")
+    return whole
 
 
 @dataclass(frozen=True)
