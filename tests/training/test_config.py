@@ -1,9 +1,17 @@
 """A configuration file: what it fills in, and how it is refused."""
 
+from pathlib import Path
+
 import pytest
 
+from smlstm.data import FeatureSpec
 from smlstm.errors import ConfigurationError
+from smlstm.matcher import Matcher
+from smlstm.reproduce.config import read_reproduce_config
+from smlstm.saving import KINDS
+from smlstm.text import Vocabulary
 from smlstm.training import read_config
+from smlstm.training.start import start_from_model
 
 
 def test_all_problems_are_shown_together_with_their_fields(recipe):
@@ -78,3 +86,22 @@ def test_every_setting_says_what_it_is_for():
     for part in (DataConfig, VocabularyConfig, VectorsConfig, StageConfig):
         assert all(field.description for field in part.model_fields.values()), part
     assert RunConfig.model_fields["seed"].description
+
+
+RECIPES = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_recipes_that_come_with_smlstm_fit_together(path):
+    """Every stage can be built, and takes something over from every model that it starts from."""
+    read = read_reproduce_config if path.stem.startswith("reproduce") else read_config
+    config = read(path)
+    vocabulary = Vocabulary.build(["a dog runs"])
+    built: dict[str, Matcher] = {}
+    for name, stage in config.stage.items():
+        spec = FeatureSpec("efficientnet-lite2", "0" * 64, "none", 100, 1280, 1280)
+        built[name] = KINDS[stage.kind](stage.matcher_config(spec), vocabulary)
+        for source in stage.sources:
+            assert start_from_model(built[name], built[source])
+    if config.pair is not None:
+        assert {config.pair.shortlist, *config.pair.rerankers} <= set(built)
