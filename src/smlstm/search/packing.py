@@ -4,8 +4,8 @@ What is stored are the regions as the reranker has projected them, not as the CN
 search need not project them again. The price is that another model needs the photos again.
 
 Regions are stored as bytes: of each channel, its least value over the photo's regions and a step, and how many of
-255 steps a region is above it. On Flickr8k that changed a score by 0.01% of the photos' spread on average, no R@K, and
-1 in 200 top tens, as float16 does at twice the size; one step a region 0.02% and 5 (benchmarks/packing.py).
+255 steps a region is above it. On Flickr8k that changed a score by 0.02% of the photos' spread on average, no R@K, and
+1 in 20 top tens; float16, at twice the size, 1 in 200; one step a region 0.04% and 1 in 17 (benchmarks/packing.py).
 """
 
 import math
