@@ -7,7 +7,8 @@ often a pair matches depends on how many photos there are, so the fit needs a wo
 pairs are weighted as if one photo in a hundred matched (`PRIOR`). p = 0.5 then means: of all pairs with this score, in
 libraries where one photo in a hundred is right, half match.
 
-w makes both scores count alike: it is the ratio of their deviations, not tuned.
+w makes both scores count alike: it is the ratio of their deviations, not tuned; or it is 0, where the reranker's score
+stands alone.
 """
 
 import math

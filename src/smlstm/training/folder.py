@@ -6,6 +6,7 @@ runs/NAME/
   curves.png         loss and dev Sum of all stages
   model/             the last stage's best model (a link)
   sentences/         training captions as a language model reads them, if a stage wants that
+  .STAGE.lock        who trains a stage: one process at a time
   pair/              two stages' models and their calibration, if the configuration wants a pair
   STAGE/
     metrics.jsonl    one line every few steps, one an epoch
