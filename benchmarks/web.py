@@ -1,11 +1,13 @@
 """The server under load, on this machine's loopback: throughput, latency, memory and overload, in one run.
 
-    python benchmarks/web.py [--photos FOLDER] [--model PAIR] [--requests 400] [--memory-requests 2000]
+    python benchmarks/web.py [--before REVISION] [--photos FOLDER] [--model PAIR] [--requests 400]
+                             [--memory-requests 2000]
 
 | compared | what it does |
 |---|---|
-| in the process | `Library.search` called one after the other, without a server: the rival |
-| 1, 8, 32 clients | `POST /api/v1/search`, every sentence another one, so that nothing is answered from memory |
+| in the process | `Library.search` called one after the other, without a server |
+| before | the server of another revision of this repository, with the same library and the same questions |
+| 1, 8, 32, 64 clients | `POST /api/v1/search`, every sentence another one, so that nothing is answered from memory |
 | thumbnails | `GET /api/v1/photos/ID/thumbnail` |
 | memory | resident memory of the server along 2,000 requests of all kinds |
 | overload | more requests at once than may wait: those beyond get 503 with Retry-After, at once |
@@ -36,7 +38,7 @@ from smlstm.data.scenes import compose
 from smlstm.search import Library
 from smlstm.search.naming import shipped_phrases
 
-CLIENTS = (1, 8, 32)
+CLIENTS = (1, 8, 32, 64)
 BURST = 200
 Ask = Callable[[httpx.AsyncClient, int], Awaitable[httpx.Response]]
 
@@ -46,6 +48,7 @@ def main() -> None:
     parser.add_argument("--photos", type=Path, default=None, help="a folder of photos (default: drawn scenes)")
     parser.add_argument("--count", type=int, default=300, help="how many scenes to draw")
     parser.add_argument("--model", type=Path, default=None)
+    parser.add_argument("--before", metavar="REVISION", default=None, help="a version to compare with, such as HEAD~5")
     parser.add_argument("--requests", type=int, default=400, help="searches for each number of clients")
     parser.add_argument("--memory-requests", type=int, default=2000)
     options = parser.parse_args()
@@ -57,8 +60,64 @@ def main() -> None:
         library.index(photos)
         print(f"{library.stats().photos} photos, {os.cpu_count()} cores")
         in_process(library, options.requests)
+        if options.before:
+            with checkout(options.before, folder / "before") as source:
+                beside(folder / "library", model, source, options.requests)
         with served(folder / "library", model) as (address, process):
             asyncio.run(measure(address, process, options.requests, options.memory_requests))
+
+
+@contextmanager
+def checkout(revision: str, folder: Path) -> Iterator[Path]:
+    """The source of another revision."""
+    repository = Path(__file__).parents[1]
+    git = ["git", "-C", str(repository), "worktree"]
+    subprocess.run([*git, "add", "--detach", "--quiet", str(folder), revision], check=True)
+    try:
+        yield folder / "src"
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+
+
+def beside(library: Path, model: Path | None, source: Path, requests: int) -> None:
+    """Both versions at the same numbers of clients, in turns, so that what else the machine does hits both alike."""
+    with (
+        served(library, model, source) as (before, _),
+        served(library, model) as (now, _),
+    ):
+        asyncio.run(compare(before, now, requests))
+
+
+async def compare(before: str, now: str, requests: int) -> None:
+    async with client_of(before) as old, client_of(now) as new:
+        waiting = sentences()
+        for clients in CLIENTS:
+            rates, together = {}, {"before": list[float](), "now": list[float]()}
+            seconds = Counter[str]()
+            for _ in range(4):
+                asked = list(itertools.islice(waiting, requests // 4))
+                for name, client in (("before", old), ("now", new)):
+                    taken, spent = await load(client, asking(iter(asked)), clients, len(asked))
+                    together[name] += taken
+                    seconds[name] += spent
+            for name, taken in together.items():
+                rates[name] = len(taken) / seconds[name]
+                tell(f"{name}: search, {clients} clients", taken, seconds[name])
+            print(f"{'':28} {rates['now'] / rates['before']:.2f}x of before")
+
+
+def asking(waiting: Iterator[str]) -> Ask:
+    """Ask for the next sentence."""
+
+    async def ask(client: httpx.AsyncClient, _: int) -> httpx.Response:
+        return await client.post("/search", json={"sentence": next(waiting)})
+
+    return ask
+
+
+def client_of(address: str) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=BURST, max_keepalive_connections=BURST)
+    return httpx.AsyncClient(base_url=address, limits=limits, timeout=120)
 
 
 def draw(folder: Path, count: int) -> Path:
@@ -93,10 +152,14 @@ def tell(name: str, taken: list[float], seconds: float) -> None:
 
 
 @contextmanager
-def served(library: Path, model: Path | None) -> Iterator[tuple[str, psutil.Process]]:
+def served(
+    library: Path, model: Path | None, source: Path | None = None
+) -> Iterator[tuple[str, psutil.Process]]:
+    """A server, of this version or of the one whose source is given."""
     command = [sys.executable, "-c", "from smlstm.cli import main; main()", "serve", "--port", "0", "--no-open"]
     command += ["--no-index", "--library", str(library), *(["--model", str(model)] if model else [])]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    environment = os.environ | ({"PYTHONPATH": str(source)} if source else {})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip() + "api/v1", psutil.Process(process.pid)
@@ -106,13 +169,10 @@ def served(library: Path, model: Path | None) -> Iterator[tuple[str, psutil.Proc
 
 
 async def measure(address: str, process: psutil.Process, requests: int, memory_requests: int) -> None:
-    limits = httpx.Limits(max_connections=BURST, max_keepalive_connections=BURST)
-    async with httpx.AsyncClient(base_url=address, limits=limits, timeout=120) as client:
+    async with client_of(address) as client:
         waiting = sentences()
         photos = (await client.get("/photos", params={"limit": 100})).json()["photos"]
-
-        async def search(client: httpx.AsyncClient, _: int) -> httpx.Response:
-            return await client.post("/search", json={"sentence": next(waiting)})
+        search = asking(waiting)
 
         async def thumbnail(client: httpx.AsyncClient, number: int) -> httpx.Response:
             return await client.get(f"/photos/{photos[number % len(photos)]['id']}/thumbnail")

@@ -14,8 +14,10 @@ What happens to unusual input, for every matcher:
 - another number of regions than in training: accepted, since no weight depends on I.
 """
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -100,9 +102,13 @@ class Matcher(nn.Module, ABC):
             tokens = replace(tokens, vectors=tokens.vectors.to(weight.device, weight.dtype))
         return self._encode_tokens(tokens)
 
+    def words_of(self, sentences: Sequence[str]) -> list[list[str]]:
+        """The words of each sentence that count."""
+        return [tokenise(sentence)[: self.config.max_words] for sentence in sentences]
+
     def _read(self, sentences: Sequence[str]) -> Tensor:
         """Word vectors of a language model, zero on padding; N, J, width."""
-        read = language_model().read([tokenise(sentence)[: self.config.max_words] for sentence in sentences])
+        read = language_model().read(self.words_of(sentences))
         longest = max(map(len, read), default=1)
         vectors = torch.zeros(len(read), longest, WIDTH, dtype=torch.float16)
         for place, words in enumerate(read):
@@ -176,6 +182,31 @@ class Matcher(nn.Module, ABC):
         from smlstm.pretrained import load_model  # noqa: PLC0415
 
         return load_model(folder).matcher()
+
+
+_modes_guard = threading.Lock()
+_users: dict[Matcher, int] = {}
+_was_training: dict[Matcher, bool] = {}
+
+
+@contextmanager
+def evaluating(*matchers: Matcher) -> Iterator[None]:
+    """Without dropout; when the last thread that wanted it so is done, as before."""
+    with _modes_guard:
+        for matcher in matchers:
+            if not _users.get(matcher):
+                _was_training[matcher] = matcher.training
+                matcher.eval()
+            _users[matcher] = _users.get(matcher, 0) + 1
+    try:
+        yield
+    finally:
+        with _modes_guard:
+            for matcher in matchers:
+                _users[matcher] -= 1
+                if not _users[matcher]:
+                    del _users[matcher]
+                    matcher.train(_was_training.pop(matcher))
 
 
 def refuse_single_sentence(sentences: Sequence[str] | Tokens) -> None:

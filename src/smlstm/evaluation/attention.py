@@ -11,7 +11,6 @@ of the words:
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.evaluation.intervals import Interval
-from smlstm.matcher import Matcher
+from smlstm.matcher import Matcher, evaluating
 from smlstm.text import tokenise
 
 Floats = NDArray[np.float64]
@@ -162,7 +161,7 @@ def measure_pointing(
         raise InputError(f"there are {len(scenes)} scenes, but features of {len(features)}")
     found: list[Pointed] = []
     steps = total = 0
-    with without_dropout(matcher):
+    with evaluating(matcher):
         images = matcher.encode_images(features)
         for number, scene in enumerate(scenes):
             for caption in scene.captions:
@@ -199,17 +198,6 @@ def summarise_pointing(found: Sequence[Pointed], steps: int, total: int, *, seed
         steps=len(found),
         scenes=len(scenes),
     )
-
-
-@contextmanager
-def without_dropout(matcher: Matcher) -> Iterator[None]:
-    """Measure a matcher as it is used, and leave it as it was."""
-    training = matcher.training
-    matcher.eval()
-    try:
-        yield
-    finally:
-        matcher.train(training)
 
 
 def bootstrap_ratio(

@@ -21,9 +21,9 @@ from torch.nn import functional
 
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
-from smlstm.evaluation.attention import Done, bootstrap_ratio, without_dropout
+from smlstm.evaluation.attention import Done, bootstrap_ratio
 from smlstm.evaluation.intervals import Interval
-from smlstm.matcher import Matcher
+from smlstm.matcher import Matcher, evaluating
 
 Floats = NDArray[np.float64]
 Filler = Literal["mean", "zero"]
@@ -75,7 +75,7 @@ def measure_removal(
     chance = np.random.default_rng(seed)
     parts = np.linspace(0, 1, points + 1)
     found = []
-    with without_dropout(matcher):
+    with evaluating(matcher):
         for k, sentence in enumerate(sentences):
             others = [chance.permutation(features.regions.shape[1]) for _ in range(orders)]
             one = features.select(slice(k, k + 1))

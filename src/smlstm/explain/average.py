@@ -12,7 +12,7 @@ from smlstm.batch import ImageFeatures, Saliency
 from smlstm.data import Features, Record
 from smlstm.errors import InputError
 from smlstm.explain.explanation import grid_side
-from smlstm.matcher import Matcher
+from smlstm.matcher import Matcher, evaluating
 from smlstm.text import tokenise
 
 
@@ -60,9 +60,7 @@ def average_maps(
     """Average over the pairs (image k, sentence k) of each batch."""
     total: torch.Tensor | None = None
     pairs = 0
-    training = matcher.training
-    matcher.eval()
-    try:
+    with evaluating(matcher):
         for features, sentences in batches:
             if len(features) != len(sentences):
                 raise InputError(f"{len(features)} images and {len(sentences)} sentences are not pairs")
@@ -76,8 +74,6 @@ def average_maps(
             maps = found.image.double().sum(0).cpu()  # T, I
             total = maps if total is None else total + maps
             pairs += len(sentences)
-    finally:
-        matcher.train(training)
     if total is None or pairs == 0:
         raise InputError("there are no pairs to average over")
     side = grid_side(total.shape[1])

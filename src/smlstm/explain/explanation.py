@@ -13,7 +13,7 @@ from PIL import Image
 from smlstm.batch import Batch, ImageFeatures, Saliency
 from smlstm.errors import InputError
 from smlstm.explain.maps import resize_map
-from smlstm.matcher import Matcher
+from smlstm.matcher import Matcher, evaluating
 from smlstm.text import tokenise
 
 Floats = NDArray[np.float32]
@@ -135,16 +135,12 @@ def explain(
                 f"{len(features)} images and {len(sentences)} sentences are no pairs: say which to explain"
             )
         pairs = [(k, k) for k in range(len(sentences))]
-    training = matcher.training
-    matcher.eval()
-    try:
+    with evaluating(matcher):
         # One by one: padding to another sentence's length would give a matcher of a step a word steps too many.
         found = [
             _explain_one(matcher, matcher.encode_images(features.select(slice(image, image + 1))), sentences[sentence])
             for image, sentence in pairs
         ]
-    finally:
-        matcher.train(training)
     return [
         replace(each, name=names[image] if names else f"photo {image + 1}", photo=photos[image] if photos else None)
         for each, (image, _) in zip(found, pairs, strict=True)

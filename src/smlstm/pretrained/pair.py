@@ -31,6 +31,7 @@ from smlstm.model.mnlm import Embedded
 from smlstm.pretrained.calibration import Calibration
 from smlstm.scoring.precision import choose_precision
 from smlstm.scoring.scorer import Scorer, scorer_for
+from smlstm.text.language_model import language_model
 
 SHORTLIST, RERANKER, CALIBRATION = "shortlist", "reranker", "calibration.json"
 
@@ -46,6 +47,7 @@ class Pair:
     """Whether probabilities were fitted; otherwise they only put photos in order."""
     digest: str = ""
     """Of all that the encodings of images depend on."""
+    _scorer: Scorer[Batch] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.shortlist, MNLM):
@@ -61,8 +63,7 @@ class Pair:
                     f"the shortlist was trained with {name} {first}, the reranker with {second}: "
                     "a pair must read the same features"
                 )
-        scorer = scorer_for(self.reranker, choose_precision("auto", torch.device("cpu")))
-        object.__setattr__(self, "_scorer", scorer)
+        object.__setattr__(self, "_scorer", scorer_for(self.reranker, choose_precision("auto", torch.device("cpu"))))
         if not self.digest:
             object.__setattr__(self, "digest", _digest_of(self.shortlist, self.reranker))
 
@@ -84,12 +85,27 @@ class Pair:
         """Unit vectors of the shortlist; N, E."""
         return cast(Embedded, self.shortlist.encode_sentences(sentences)).vectors
 
+    def read(self, sentences: Sequence[str]) -> None:
+        """Let the language model read sentences together; asked for one by one soon after, they are known."""
+        for matcher in (self.shortlist, *members_of(self.reranker)):
+            if matcher.config.language_model:
+                language_model().read(matcher.words_of(sentences))
+
+    @torch.inference_mode()
+    def prepare_images(self, images: Batch) -> Batch:
+        """Whatever images alone decide of the reranker's scores, from what it encoded."""
+        return self._scorer.prepare_images(images)
+
     @torch.inference_mode()
     def score(self, vectors: Tensor, images: Batch, sentences: Sequence[str]) -> Tensor:
         """Scores of all pairs of images, given as the vectors and the encodings of both matchers; M, N."""
-        scorer: Scorer[Batch] = self._scorer  # type: ignore[attr-defined]
+        return self.score_prepared(vectors, self.prepare_images(images), sentences)
+
+    @torch.inference_mode()
+    def score_prepared(self, vectors: Tensor, images: Batch, sentences: Sequence[str]) -> Tensor:
+        """As `score`, with images that are prepared already; M, N."""
         encoded = self.reranker.encode_sentences(sentences)
-        scores = scorer.grid(scorer.prepare_images(images), scorer.prepare_sentences(encoded))
+        scores = self._scorer.grid(images, self._scorer.prepare_sentences(encoded))
         if self.calibration.shortlist_weight:
             scores = scores + self.calibration.shortlist_weight * (vectors @ self.embed_sentences(sentences).T)
         return scores

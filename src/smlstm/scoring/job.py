@@ -12,7 +12,7 @@ from torch import Tensor
 
 from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher
+from smlstm.matcher import Matcher, evaluating
 from smlstm.scoring.images import ImageSource
 from smlstm.scoring.matrix import Output
 from smlstm.scoring.precision import choose_precision, native_bfloat16
@@ -131,15 +131,8 @@ class Job:
 @contextmanager
 def scoring(*matchers: Matcher) -> Iterator[None]:
     """Without gradients and without dropout; afterwards as before."""
-    modes = [matcher.training for matcher in matchers]
-    try:
-        for matcher in matchers:
-            matcher.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for matcher, mode in zip(matchers, modes, strict=True):
-            matcher.train(mode)
+    with evaluating(*matchers), torch.no_grad():
+        yield
 
 
 class Counter:

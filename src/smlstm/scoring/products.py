@@ -1,28 +1,38 @@
-"""Matrix products in one precision, into memory that is kept from tile to tile."""
+"""Matrix products in one precision, into memory that each thread keeps from tile to tile."""
 
 import math
+import threading
 
 import torch
 from torch import Tensor
 
 
+class _Workspace(threading.local):
+    """What one thread keeps."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+
+
 class Products:
     """Products in float32 or bfloat16; sums and results are float32.
 
-    A result lives until the next product of the same name. Fresh memory for every tile would have to be mapped page
-    by page, which at compact sizes takes as long as the arithmetic.
+    A result lives until the same thread's next product of the same name. Fresh memory for every tile would have to be
+    mapped page by page, which at compact sizes takes as long as the arithmetic. No two threads share any: one scorer
+    serves all threads of a server.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
-        self._kept: dict[str, Tensor] = {}
+        self._workspace = _Workspace()
 
     def keep(self, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
         """Memory by name, float32, of any shape; its content is whatever was there."""
         size = math.prod(shape)
-        kept = self._kept.get(name)
+        kept = self._workspace.tensors.get(name)
         if kept is None or kept.numel() < size:
-            kept = self._kept[name] = torch.empty(size, dtype=torch.float32, device=like.device)
+            with torch.inference_mode(False):  # else it could never be written to outside of inference mode
+                kept = self._workspace.tensors[name] = torch.empty(size, dtype=torch.float32, device=like.device)
         return kept[:size].view(shape)
 
     def linear(self, name: str, start: Tensor, x: Tensor, weight: Tensor) -> Tensor:

@@ -14,13 +14,12 @@ def photos_in(snapshot: Snapshot, rows: Sequence[int], files: Mask) -> list[Matc
     """What is known of some photos, under the names that they have among some files."""
     if not rows:
         return []
-    facts = snapshot.read(["width", "height", "taken"], list(rows)).to_pylist()
     named = snapshot.files_of(rows, files)
     found = []
-    for row, about in zip(rows, facts, strict=True):
+    for row in rows:
         path, *copies = (Path(snapshot.path(file)) for file in named[row])
         match = Match(path, None, 0.0, copies=tuple(copies), content=int(snapshot.contents[row]))
-        found.append(replace(match, **about))
+        found.append(replace(match, **snapshot.facts(row)))
     return found
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from smlstm.search.found import Found, Match
     from smlstm.search.indexing import Outcome, Watch
     from smlstm.search.packing import Packing
+    from smlstm.search.prepared import PreparedPhotos
     from smlstm.search.searching import Searcher
 
 FILE_ROWS, PHOTO_ROWS = 1 << 20, 4096
@@ -90,6 +91,13 @@ class Library:
         from smlstm.search.packing import Packing  # noqa: PLC0415
 
         return Packing(self.pair.reranker, self.pair.regions)
+
+    @cached_property
+    def prepared(self) -> "PreparedPhotos":
+        """Photos that were found lately, ready to be compared."""
+        from smlstm.search.prepared import PreparedPhotos  # noqa: PLC0415
+
+        return PreparedPhotos()
 
     @cached_property
     def photos(self) -> Table:
@@ -219,7 +227,7 @@ class Library:
         """What answers questions about the library as it is now."""
         from smlstm.search.searching import Searcher  # noqa: PLC0415
 
-        return Searcher(self.snapshot(), self.pair, self.packing, self.exact_below)
+        return Searcher(self.snapshot(), self.pair, self.packing, self.exact_below, self.prepared)
 
     def snapshot(self) -> Snapshot:
         """The library as it is now; read again only if it has changed."""

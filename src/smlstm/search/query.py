@@ -30,13 +30,18 @@ class Term:
 
 def parse_term(text: str, sign: int = 1) -> Term:
     """Read a sentence, or `WEIGHT:sentence` such as "0.5:at sunset"."""
-    found = _WEIGHTED.fullmatch(text)
-    weight, sentence = (float(found[1]), found[2].strip()) if found else (1.0, text)
+    weight, sentence = split_term(text)
     if not tokenise(sentence):
         raise InputError(f'{text!r} has no words to look for: describe the photo, such as "a dog on a beach"')
     if not 0 < weight <= 100:
         raise InputError(f"the weight of {text!r} must be above 0 and at most 100")
     return Term(sentence, sign * weight)
+
+
+def split_term(text: str) -> tuple[float, str]:
+    """The weight and the sentence of a term as it was typed."""
+    found = _WEIGHTED.fullmatch(text)
+    return (float(found[1]), found[2].strip()) if found else (1.0, text)
 
 
 def log_probability(terms: Sequence[Term], odds: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """A search: a shortlist by the embeddings, put in order by the reranker."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from smlstm.batch import Batch
 from smlstm.pretrained import Pair
 from smlstm.search.browsing import photos_in
 from smlstm.search.found import Found, Match
-from smlstm.search.packing import Packing
+from smlstm.search.packing import Bytes, Floats, Packing
+from smlstm.search.prepared import PreparedPhoto, PreparedPhotos
 from smlstm.search.query import Term, direction, log_probability
 from smlstm.search.shortlist import nearest
 from smlstm.search.snapshot import Filter, Mask, Snapshot
@@ -41,6 +42,7 @@ class Searcher:
     pair: Pair
     packing: Packing
     exact_below: int
+    prepared: PreparedPhotos = field(default_factory=PreparedPhotos)
 
     def search(
         self, terms: Sequence[Term], chosen: Filter, *, k: int, shortlist: int, minimum: float, like: Tensor | None
@@ -62,8 +64,8 @@ class Searcher:
         return Found(self._matches(best, files), int(allowed.sum()), unknown, self.pair.calibrated or not terms)
 
     def _rerank(self, terms: Sequence[Term], candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        vectors, images = self.encoded([each.row for each in candidates])
-        scores = self.pair.score(vectors, images, [term.sentence for term in terms])  # M, N
+        photos = self._prepared([each.row for each in candidates])
+        scores = self.pair.score_prepared(photos.vector, photos.image, [term.sentence for term in terms])  # M, N
         logs = log_probability(terms, self.pair.calibration.log_odds(scores))  # M
         order = torch.argsort(logs, descending=True, stable=True).tolist()
         values, numbers = logs.tolist(), scores.tolist()
@@ -71,13 +73,28 @@ class Searcher:
             replace(candidates[each], probability=math.exp(values[each]), scores=tuple(numbers[each])) for each in order
         ]
 
+    def _prepared(self, rows: Sequence[int]) -> PreparedPhoto:
+        """Some photos as they are compared, most of them out of memory."""
+
+        def read(places: Sequence[int]) -> Iterator[PreparedPhoto]:
+            vectors, regions = self._stored([rows[place] for place in places])
+            for vector, packed in zip(torch.from_numpy(vectors).split(1), np.split(regions, len(regions)), strict=True):
+                yield PreparedPhoto(vector, self.pair.prepare_images(self.packing.unpack(packed)))
+
+        return self.prepared.get(self.snapshot.contents[list(rows)].tolist(), read)
+
     def encoded(self, rows: Sequence[int]) -> tuple[Tensor, Batch]:
         """Some photos as both matchers encode them."""
+        vectors, regions = self._stored(rows)
+        return torch.from_numpy(vectors), self.packing.unpack(regions)
+
+    def _stored(self, rows: Sequence[int]) -> tuple[Floats, Bytes]:
+        """Embeddings and packed regions of some photos."""
         order = np.argsort(rows)  # a table is read fastest in its own order
         table = self.snapshot.read(["embedding", "regions"], np.asarray(rows)[order].tolist())
         back = np.argsort(order)
         vectors, regions = (matrix(table[name])[back] for name in ("embedding", "regions"))
-        return torch.from_numpy(vectors.astype(np.float32)), self.packing.unpack(regions)
+        return vectors.astype(np.float32), regions
 
     def _matches(self, best: Sequence[_Candidate], files: Mask) -> tuple[Match, ...]:
         photos = photos_in(self.snapshot, [each.row for each in best], files)

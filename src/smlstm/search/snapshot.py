@@ -51,8 +51,9 @@ class Snapshot:
         self.dataset = photos.pinned()
         self._schema = photos.schema
         self._masks: dict[tuple[str, ...], Mask] = {}
-        rows = self.read(["content", "taken"])
+        rows = self.read(["content", "width", "height", "taken"])
         self.contents: Rows = rows["content"].to_numpy()
+        self._facts = rows.select(["width", "height", "taken"]).combine_chunks()
         self._taken = rows["taken"].to_numpy().astype("datetime64[s]")
         self._order = np.argsort(self.contents, kind="stable")
         self.photo_of = self.rows_of(table["content"].to_numpy())
@@ -65,6 +66,10 @@ class Snapshot:
         if rows is None:
             return self.dataset.to_table(columns=columns)
         return self.dataset.take(rows, columns=columns)
+
+    def facts(self, row: int) -> dict[str, Any]:
+        """What a photo's header told: width, height, taken."""
+        return {name: self._facts[name][row].as_py() for name in self._facts.column_names}
 
     def rows_of(self, contents: Rows) -> Rows:
         """The rows of photos with some contents; -1 where there is none."""

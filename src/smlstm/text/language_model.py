@@ -9,10 +9,12 @@ it learns; it then has something to say about words that its training captions n
 """
 
 import hashlib
+import itertools
 import re
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
@@ -28,9 +30,26 @@ WIDTH = 384
 _LAYERS, _HEADS, _POSITIONS = 6, 12, 128
 _KEPT_WORDS = 300_000  # 230 MB: two dev sets
 _TOGETHER = 64
+_STEP = 8  # a multiple of it is also what keeps each row's products the same beside any others
 _VERSION = 1  # of how words are spelled and vectors made of pieces
 _PARTS = re.compile(r"[^\W_]+|[^\w\s]|_")
 _LONGEST_PART = 100
+
+
+@dataclass(frozen=True)
+class _Spelled:
+    """A sentence in pieces."""
+
+    words: tuple[str, ...]
+    rows: list[int]
+    """Of all pieces between the two marks of a sentence's ends."""
+    owners: list[int]
+    """The word that each inner piece is of."""
+
+    @property
+    def padded(self) -> int:
+        """The length at which it is read."""
+        return -(-len(self.rows) // _STEP) * _STEP
 
 
 class LanguageModel:
@@ -58,15 +77,14 @@ class LanguageModel:
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Float16 vectors of each sentence's words; words, 384.
 
-        The order and company of sentences change nothing but a last digit here and there.
+        The order and company of sentences change nothing, not a last digit: whoever asks gets the same answer, whatever
+        others ask at the same time or asked before.
         """
         asked = [tuple(words) for words in sentences]
         with self._lock:
             found = {words: self._kept[words] for words in asked if words in self._kept}
-        new = sorted({words for words in asked if words not in found}, key=lambda words: (len(words), words))
-        for start in range(0, len(new), _TOGETHER):
-            part = new[start : start + _TOGETHER]
-            found.update(zip(part, self._read(part), strict=True))
+        for part in self._alike({words for words in asked if words not in found}):
+            found.update(zip((each.words for each in part), self._read(part), strict=True))
         with self._lock:
             for words in asked:
                 self._kept_words += 0 if words in self._kept else len(words)
@@ -102,23 +120,32 @@ class LanguageModel:
             start = end
         return rows or unknown
 
-    def _read(self, sentences: Sequence[tuple[str, ...]]) -> list[Tensor]:
-        rows, owners = zip(*(self._spell(words) for words in sentences), strict=True)
-        longest = max(map(len, rows))
-        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
-        mask = torch.tensor([[True] * len(row) + [False] * (longest - len(row)) for row in rows])
+    def _alike(self, sentences: Iterable[tuple[str, ...]]) -> Iterator[list["_Spelled"]]:
+        """Sentences that are read together: those that are padded to the same length.
+
+        A sentence's length decides its padding, not its company, since sums over other shapes differ in a last digit.
+        """
+        spelled = sorted(map(self._spell, sentences), key=lambda each: (each.padded, each.words))
+        for _, group in itertools.groupby(spelled, key=lambda each: each.padded):
+            while part := list(itertools.islice(group, _TOGETHER)):
+                yield part
+
+    def _read(self, sentences: Sequence["_Spelled"]) -> list[Tensor]:
+        longest = sentences[0].padded
+        ids = torch.tensor([each.rows + [0] * (longest - len(each.rows)) for each in sentences])
+        mask = torch.arange(longest) < torch.tensor([len(each.rows) for each in sentences])[:, None]
         with torch.inference_mode(), torch.autocast("cpu", enabled=False):
             states = self._run(ids, mask)
         vectors = []
-        for words, owner, state in zip(sentences, owners, states, strict=True):
-            places = torch.tensor(owner, dtype=torch.long)
-            sums = torch.zeros(len(words), WIDTH, dtype=torch.float32).index_add_(0, places, state[1 : 1 + len(owner)])
-            counts = torch.bincount(places, minlength=len(words)).clamp(min=1)
-            vectors.append((sums / counts[:, None]).half())
+        for each, state in zip(sentences, states, strict=True):
+            count = len(each.words)
+            places = torch.tensor(each.owners, dtype=torch.long)
+            sums = torch.zeros(count, WIDTH, dtype=torch.float32).index_add_(0, places, state[1 : 1 + len(places)])
+            pieces = torch.bincount(places, minlength=count).clamp(min=1)
+            vectors.append((sums / pieces[:, None]).half())
         return vectors
 
-    def _spell(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Rows of all pieces between the two marks of a sentence's ends, and the word that each inner one is of."""
+    def _spell(self, words: tuple[str, ...]) -> "_Spelled":
         rows: list[int] = []
         owners: list[int] = []
         for place, word in enumerate(words):
@@ -126,7 +153,7 @@ class LanguageModel:
             rows += pieces
             owners += [place] * len(pieces)
         most = _POSITIONS - 2
-        return [self._pieces["[CLS]"], *rows[:most], self._pieces["[SEP]"]], owners[:most]
+        return _Spelled(words, [self._pieces["[CLS]"], *rows[:most], self._pieces["[SEP]"]], owners[:most])
 
     def _run(self, ids: Tensor, mask: Tensor) -> Tensor:
         """BERT (Devlin et al. 2018); N, pieces, 384."""

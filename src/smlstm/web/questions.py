@@ -4,6 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from smlstm.search.query import split_term
+
 MOST_RESULTS = 1000
 PhotoId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="A photo, as other answers name it.")]
 Sentence = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -37,6 +39,12 @@ class Question(Where):
     minimum: float = Field(0.0, ge=0, le=1, description="Least match probability; without a sentence, similarity.")
     offset: int = Field(0, ge=0, le=MOST_RESULTS, description="How many of the best to leave out.")
     limit: int = Field(24, ge=1, le=100, description="How many photos.")
+
+    @property
+    def sentences(self) -> list[str]:
+        """All that is to be read for it."""
+        asked = [*([] if self.sentence is None else [self.sentence]), *self.plus, *self.minus]
+        return [split_term(each)[1] for each in asked]
 
 
 class Questions(_Asked):

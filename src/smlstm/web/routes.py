@@ -52,12 +52,14 @@ def _add_asking(routes: APIRouter, service: Service) -> None:
     @routes.post("/search")
     async def search(request: Request, question: questions.Question) -> answers.SearchAnswer:
         """Find the photos that match, the best first."""
-        return await work.run(client(request), service.search, question)
+        with service.read_ahead.announced(question.sentences):
+            return await work.run(client(request), service.search, question)
 
     @routes.post("/search/batch")
     async def search_batch(request: Request, asked: questions.Questions) -> answers.SearchAnswers:
         """Ask several questions at once; they take their turns one by one."""
-        found = [await work.run(client(request), service.search, question) for question in asked.questions]
+        with service.read_ahead.announced([each for question in asked.questions for each in question.sentences]):
+            found = [await work.run(client(request), service.search, question) for question in asked.questions]
         return answers.SearchAnswers(answers=found)
 
     @routes.post("/score")

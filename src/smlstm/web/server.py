@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
+import torch
 import uvicorn
 from fastapi import FastAPI
 
@@ -68,6 +69,8 @@ def address_of(found: socket.socket) -> str:
 
 def run(app: FastAPI, found: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until a signal; `ready` is called when the first request can come."""
+    # As many questions at once as there are cores: each on one. Two that spread over all cores wait for each other.
+    torch.set_num_threads(1)
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -22,6 +22,7 @@ from smlstm.web.answers import Explained, Photo, content_of_id
 from smlstm.web.indexing import Background
 from smlstm.web.pictures import Pictures, as_png, read_picture
 from smlstm.web.questions import Naming, Pairs, Question, Where
+from smlstm.web.read_ahead import ReadAhead
 from smlstm.web.results import Rankings
 from smlstm.web.served import Served
 from smlstm.web.text import printable
@@ -46,6 +47,7 @@ class Service:
         self.work = Queue(settings.workers, settings.waiting, settings.waiting_each)
         self.drawing = Queue(PICTURES_AT_ONCE, PICTURES_WAITING, PICTURES_WAITING // 2, "pictures")
         self.pictures, self.rankings = Pictures(), Rankings()
+        self.read_ahead = ReadAhead(self.pair.read)
         self.indexing = Background(library)
 
     def close(self) -> None:
@@ -67,6 +69,7 @@ class Service:
         chosen = self.served.filter(question)
 
         def ask(shortlist: int) -> "Found":
+            self.read_ahead.read(question.sentences)
             return self.library.search(
                 question.sentence,
                 k=shortlist,
