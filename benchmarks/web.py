@@ -115,9 +115,26 @@ def asking(waiting: Iterator[str]) -> Ask:
     return ask
 
 
+class Machines(httpx.AsyncBaseTransport):
+    """Four machines that ask in turn: a server lets no one take all places to wait in."""
+
+    def __init__(self) -> None:
+        limits = httpx.Limits(max_connections=BURST, max_keepalive_connections=BURST)
+        self._machines = [
+            httpx.AsyncHTTPTransport(limits=limits, local_address=f"127.0.0.{number}") for number in range(1, 5)
+        ]
+        self._next = itertools.cycle(self._machines)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await next(self._next).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        for machine in self._machines:
+            await machine.aclose()
+
+
 def client_of(address: str) -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=BURST, max_keepalive_connections=BURST)
-    return httpx.AsyncClient(base_url=address, limits=limits, timeout=120)
+    return httpx.AsyncClient(base_url=address, transport=Machines(), timeout=120)
 
 
 def draw(folder: Path, count: int) -> Path:
@@ -152,9 +169,7 @@ def tell(name: str, taken: list[float], seconds: float) -> None:
 
 
 @contextmanager
-def served(
-    library: Path, model: Path | None, source: Path | None = None
-) -> Iterator[tuple[str, psutil.Process]]:
+def served(library: Path, model: Path | None, source: Path | None = None) -> Iterator[tuple[str, psutil.Process]]:
     """A server, of this version or of the one whose source is given."""
     command = [sys.executable, "-c", "from smlstm.cli import main; main()", "serve", "--port", "0", "--no-open"]
     command += ["--no-index", "--library", str(library), *(["--model", str(model)] if model else [])]

@@ -57,29 +57,27 @@ def join(batches: Sequence[BatchType]) -> BatchType:
     """
     first = batches[0]
     padded = any(getattr(first, name, None) is not None for name in ("mask", "lengths"))
-    if not padded and len({_candidates(batch) for batch in batches}) > 1:
-        raise InputError("images with different numbers of regions cannot share a batch: extract them with one grid")
-    joined = {field.name: _join_values([getattr(batch, field.name) for batch in batches]) for field in fields(first)}
+    joined = {
+        field.name: _join_values([getattr(batch, field.name) for batch in batches], padded) for field in fields(first)
+    }
     return replace(first, **joined)
 
 
-def _candidates(batch: Batch) -> tuple[int, ...]:
-    return tuple(value.shape[1] for value in batch._values() if isinstance(value, Tensor) and value.dim() > 1)
-
-
-def _join_values(values: Sequence[Any]) -> Any:
+def _join_values(values: Sequence[Any], padded: bool) -> Any:
     if isinstance(values[0], Tensor):
-        return torch.cat(_pad_second_dimension(values))
+        return torch.cat(_pad_second_dimension(values, padded))
     if isinstance(values[0], Batch):
         return join(values)
     if isinstance(values[0], tuple):
-        return tuple(_join_values(parts) for parts in zip(*values, strict=True))
+        return tuple(_join_values(parts, padded) for parts in zip(*values, strict=True))
     return values[0]
 
 
-def _pad_second_dimension(tensors: Sequence[Tensor]) -> list[Tensor]:
+def _pad_second_dimension(tensors: Sequence[Tensor], padded: bool) -> list[Tensor]:
     if tensors[0].dim() < 2 or len({tensor.shape[1] for tensor in tensors}) == 1:
         return list(tensors)
+    if not padded:
+        raise InputError("images with different numbers of regions cannot share a batch: extract them with one grid")
     longest = max(tensor.shape[1] for tensor in tensors)
     return [
         torch.cat([tensor, tensor.new_zeros(len(tensor), longest - tensor.shape[1], *tensor.shape[2:])], dim=1)

@@ -44,6 +44,21 @@ def test_a_word_is_read_in_its_sentence_and_in_no_other():
     torch.testing.assert_close(together[2].float(), alone.float(), atol=5e-3, rtol=0)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_company_changes_not_a_bit(threads):
+    """Of 1 to 40 pieces, alone, in pairs and all together: a server reads whatever waits in one go."""
+    texts = [" ".join((SENTENCES * 2)[number % 4 : number % 4 + 3]).split()[: 1 + number] for number in range(26)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        alone = [LanguageModel().read([text])[0] for text in texts]
+        for together in (texts, texts[::-1], texts[::5], texts[3:5]):
+            for text, vectors in zip(together, LanguageModel().read(together), strict=True):
+                assert torch.equal(vectors, alone[texts.index(text)])
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize(
     ("word", "pieces"),
     [
@@ -81,7 +96,7 @@ def test_what_was_read_is_kept_within_bounds(monkeypatch):
 def test_threads_may_read_at_once(monkeypatch):
     monkeypatch.setattr(module, "_KEPT_WORDS", 2)
     model = LanguageModel()
-    monkeypatch.setattr(model, "_read", lambda sentences: [torch.zeros(len(words), WIDTH) for words in sentences])
+    monkeypatch.setattr(model, "_read", lambda sentences: [torch.zeros(len(each.words), WIDTH) for each in sentences])
     texts = [[f"w{number % 7}"] for number in range(300)]
     with ThreadPoolExecutor(8) as pool:
         read = list(pool.map(lambda text: model.read([text, ["dog"]])[0].shape, texts))

@@ -10,7 +10,7 @@ of the words:
     any object  it is on an object, but on any of those in the scene
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 

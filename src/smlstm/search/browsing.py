@@ -1,7 +1,6 @@
 """Looking through a library without asking for anything: photos by row, and the newest first."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,11 @@ def photos_in(snapshot: Snapshot, rows: Sequence[int], files: Mask) -> list[Matc
     """What is known of some photos, under the names that they have among some files."""
     if not rows:
         return []
-    named = snapshot.files_of(rows, files)
+    named, facts = snapshot.files_of(rows, files), snapshot.facts(rows)
     found = []
-    for row in rows:
+    for row, about in zip(rows, facts, strict=True):
         path, *copies = (Path(snapshot.path(file)) for file in named[row])
-        match = Match(path, None, 0.0, copies=tuple(copies), content=int(snapshot.contents[row]))
-        found.append(replace(match, **snapshot.facts(row)))
+        found.append(Match(path, None, 0.0, copies=tuple(copies), content=int(snapshot.contents[row]), **about))
     return found
 
 

@@ -31,9 +31,7 @@ class PreparedPhotos:
         self._kept: LRUCache[int, PreparedPhoto] = LRUCache(most_bytes, getsizeof=_bytes)
         self._guard = threading.Lock()
 
-    def get(
-        self, contents: Sequence[int], read: Callable[[Sequence[int]], Iterable[PreparedPhoto]]
-    ) -> PreparedPhoto:
+    def get(self, contents: Sequence[int], read: Callable[[Sequence[int]], Iterable[PreparedPhoto]]) -> PreparedPhoto:
         """Photos in the order of their contents; `read` gives those at some places among them."""
         with self._guard:
             found = {content: self._kept[content] for content in contents if content in self._kept}

@@ -78,8 +78,10 @@ class Searcher:
 
         def read(places: Sequence[int]) -> Iterator[PreparedPhoto]:
             vectors, regions = self._stored([rows[place] for place in places])
-            for vector, packed in zip(torch.from_numpy(vectors).split(1), np.split(regions, len(regions)), strict=True):
-                yield PreparedPhoto(vector, self.pair.prepare_images(self.packing.unpack(packed)))
+            for place in range(len(places)):
+                one = slice(place, place + 1)
+                image = self.pair.prepare_images(self.packing.unpack(regions[one]))
+                yield PreparedPhoto(torch.from_numpy(vectors[one]), image)
 
         return self.prepared.get(self.snapshot.contents[list(rows)].tolist(), read)
 

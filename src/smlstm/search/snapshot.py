@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import translate
@@ -67,9 +67,10 @@ class Snapshot:
             return self.dataset.to_table(columns=columns)
         return self.dataset.take(rows, columns=columns)
 
-    def facts(self, row: int) -> dict[str, Any]:
-        """What a photo's header told: width, height, taken."""
-        return {name: self._facts[name][row].as_py() for name in self._facts.column_names}
+    def facts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """What the headers of photos told: width, height, taken."""
+        found: list[dict[str, Any]] = self._facts.take(pa.array(rows, pa.int64())).to_pylist()
+        return found
 
     def rows_of(self, contents: Rows) -> Rows:
         """The rows of photos with some contents; -1 where there is none."""
