@@ -95,4 +95,8 @@ def write_manifest(library: Path, manifest: Manifest) -> None:
     for name in (NAME, COPY):
         part = library / f".{NAME}.{os.getpid()}.part"
         part.write_bytes(pack_json({"format": manifest.format, "folders": folders}))
-        part.replace(library / name)
+        try:
+            part.replace(library / name)
+        except IsADirectoryError:
+            part.unlink()
+            raise DamagedLibrary(library / name, "it is a folder") from None

@@ -75,13 +75,13 @@ def free_lock(library: Path) -> None:
 
 def _mend_manifest(library: Path) -> Manifest:
     """Write `library.json` and its copy anew, with what one of them says."""
-    found: Manifest | None = None
+    said: list[Manifest | None] = []
     for name in (NAME, COPY):
         try:
-            found = found or read_manifest(library, name)
+            said.append(read_manifest(library, name))
         except DamagedLibrary:
             _delete(library / name)
-    found = found or Manifest()
+    found = next((each for each in said if each is not None), Manifest())
     write_manifest(library, found)
     return found
 
