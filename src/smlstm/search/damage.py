@@ -10,6 +10,7 @@ from pathlib import Path
 from smlstm.errors import SmlstmError
 
 _NOT_DAMAGE = {errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE}
+_WHERE_IN_RUST = re.compile(r"^External error: |LanceError\(\w+\): |, /\S+\.rs:\d+:\d+")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
@@ -19,7 +20,8 @@ class DamagedLibrary(SmlstmError):
     exit_code = 3
 
     def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path} is damaged ({what}): run `smlstm library repair`, then `smlstm index`")
+        self.finding = f"{path} is damaged ({what})"
+        super().__init__(f"{self.finding}: run `smlstm library repair`, then `smlstm index`")
 
 
 @contextmanager
@@ -45,8 +47,8 @@ def told_as_damage(path: Path) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in a line that is not long."""
-    said = str(error).strip().splitlines()
+    """What an error says, in a line that is not long and without where in Rust it was said."""
+    said = _WHERE_IN_RUST.sub("", str(error).strip()).splitlines()
     return said[0][:120] if said else type(error).__name__
 
 

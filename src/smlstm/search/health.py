@@ -48,7 +48,11 @@ class Health:
 def check(library: Path, files: Table, photos: Table) -> Health:
     """Read a library from end to end and compare it with its checksums."""
     health = Health()
-    _check_manifest(library, files, photos, health)
+    for name in (NAME, COPY):
+        try:
+            read_manifest(library, name)
+        except DamagedLibrary as error:
+            health.problems.append(error.finding)
     if (library / "lock").is_dir():
         health.problems.append(f"{library / 'lock'} is a folder: nothing can be written")
     stored: set[int] = set()
@@ -65,18 +69,6 @@ def check(library: Path, files: Table, photos: Table) -> Health:
     if health.orphans and photos.path not in health.unreadable:
         health.problems.append(f"{len(health.orphans)} files have no stored photo: they cannot be found")
     return health
-
-
-def _check_manifest(library: Path, files: Table, photos: Table, health: Health) -> None:
-    there = files.path.exists() or photos.path.exists()
-    for name in (NAME, COPY):
-        try:
-            found = read_manifest(library, name)
-        except DamagedLibrary as error:
-            health.problems.append(str(error))
-        else:
-            if found is None and there and name == NAME:
-                health.problems.append(f"{library / NAME} is missing: the folders are not known")
 
 
 def damaged_files(table: Path, wholly: bool = True) -> list[str]:
@@ -111,14 +103,14 @@ def _readable(table: Table, health: Health) -> Iterator[pa.RecordBatch]:
         with told_as_damage(table.path):
             fragments = [] if dataset is None else dataset.get_fragments()
     except DamagedLibrary as error:
-        health.tell(table, str(error))
+        health.tell(table, error.finding)
         return
     for fragment in fragments:
         try:
             with told_as_damage(table.path):
                 yield from map(table.valid, fragment.to_batches(columns=table.schema.names, batch_size=ROWS_AT_A_TIME))
         except DamagedLibrary as error:
-            health.tell(table, f"a part of {error}")
+            health.tell(table, f"a part of {error.finding}")
     if dataset is not None:
         _check_rest(table, dataset, health)
 
@@ -134,7 +126,7 @@ def _check_rest(table: Table, dataset: Any, health: Health) -> None:
                     everywhere = {"column": "embedding", "q": vector, "k": 1, "nprobes": 1 << 30}
                     dataset.to_table(columns=["content", "_distance"], nearest=everywhere)
     except DamagedLibrary as error:
-        health.tell(table, str(error))
+        health.tell(table, error.finding)
 
 
 def whole_photos(batch: pa.RecordBatch) -> list[bool]:

@@ -167,6 +167,8 @@ class Library:
                 for table in (self.files, photos):
                     table.compact()
             keep_index(photos, self.exact_below)
+            for table in (self.files, photos):
+                table.seal()
         return outcome
 
     def search(
@@ -281,7 +283,7 @@ class Library:
             _ = self.photos
         except DamagedLibrary as error:
             drop_outdated(self.folder, self.pair.digest)
-            return [str(error)]
+            return [error.finding]
         return []
 
     def prune(self) -> tuple[int, int]:

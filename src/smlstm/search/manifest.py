@@ -66,7 +66,7 @@ class Manifest:
 
 
 def read_manifest(library: Path, name: str = NAME) -> Manifest | None:
-    """Read `library.json`; None where there is none."""
+    """Read `library.json`; None where there is no library yet."""
     path = library / name
     try:
         content = unpack_json(path.read_bytes())
@@ -75,6 +75,9 @@ def read_manifest(library: Path, name: str = NAME) -> Manifest | None:
             [Folder(str(each["path"]), tuple(map(str, each["exclude"]))) for each in content["folders"]],
         )
     except (FileNotFoundError, NotADirectoryError):
+        if name == NAME and ((library / COPY).exists() or any(library.glob("*.lance/_versions/*.manifest"))):
+            # A new one in its place would forget what folders leave out.
+            raise DamagedLibrary(path, "it is missing") from None
         return None
     except PermissionError:
         raise

@@ -47,6 +47,8 @@ def repair(library: Path, files: Table, photos: Table) -> Health:
         _end_interrupted_repair(table)
     health = check(library, files, photos)
     if not health:
+        for table in (files, photos):
+            table.seal()
         return health
     manifest = _mend_manifest(library)
     if files.path in health.unreadable:

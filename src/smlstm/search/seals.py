@@ -13,6 +13,7 @@ after a commit. The next writer writes theirs.
 import json
 import os
 import secrets
+import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,19 +21,26 @@ from pathlib import Path
 from typing import Any
 
 NAME = "checksums.json"
+_FOOTER = struct.Struct("<QQQIIHH4s")
+"""Places of the columns' descriptions, of their list, of the list of shared buffers; counts; version; magic."""
 _END = 1 << 16
+"""What is taken for the layout of a file with another footer."""
 _PIECE = 1 << 20
 _LARGE = 1 << 26
-"""Files above this that were not written just now are sealed by their end alone: reading all would take minutes."""
+"""Files above this that were not written just now are sealed by their layout alone: reading all would take minutes."""
 
 
 @dataclass(frozen=True)
 class Seal:
-    """What a file must be: its size, the checksums of its last 64 KiB and of all of it, where that is known."""
+    """What a file must be."""
 
     size: int
-    end: int
+    start: int
+    """Where the part begins that tells the layout of the rest, up to the end."""
+    layout: int
+    """The checksum of that part."""
     whole: int | None
+    """The checksum of all, where that is known."""
 
 
 @dataclass
@@ -69,7 +77,7 @@ def read_seals(table: Path) -> Seals:
     """The seals of a table, none where there are none; a ValueError or OSError if they are damaged themselves."""
     try:
         content = unpack_json((table / NAME).read_bytes())
-        files = {str(name): Seal(*map(_number, seal)) for name, seal in content["files"].items()}  # type: ignore[arg-type]
+        files = {str(name): Seal(*map(_number, each)) for name, each in content["files"].items()}  # type: ignore[arg-type]
         return Seals(str(content["made"]), int(content["version"]), files)
     except (FileNotFoundError, NotADirectoryError):
         return Seals()
@@ -87,7 +95,7 @@ def seal(table: Path, version: int, since: Seals) -> None:
     content = {
         "made": since.made or secrets.token_hex(8),
         "version": version,
-        "files": {name: [each.size, each.end, each.whole] for name, each in sorted(files.items())},
+        "files": {name: [each.size, each.start, each.layout, each.whole] for name, each in sorted(files.items())},
     }
     part = table / f".{NAME}.part"
     part.write_bytes(pack_json(content))
@@ -109,7 +117,7 @@ def is_as_sealed(path: Path, sealed: Seal, wholly: bool) -> bool:
                 return False
             if wholly and sealed.whole is not None and _sum_from(file, 0) != sealed.whole:
                 return False
-            return _sum_from(file, max(0, sealed.size - _END)) == sealed.end
+            return _sum_from(file, sealed.start) == sealed.layout
     except FileNotFoundError:
         return True
     except PermissionError:
@@ -122,7 +130,21 @@ def _seal_of(path: Path, just_written: bool) -> Seal:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         whole = _sum_from(file, 0) if just_written or size < _LARGE else None
-        return Seal(size, _sum_from(file, max(0, size - _END)), whole)
+        start = _layout_of(file, size) if path.suffix in (".lance", ".idx") else 0
+        return Seal(size, start, _sum_from(file, start), whole)
+
+
+def _layout_of(file: Any, size: int) -> int:
+    """Where in a Lance file the descriptions of its columns and its schema begin, by its footer."""
+    if size < _FOOTER.size:
+        return 0
+    file.seek(size - _FOOTER.size)
+    columns, _, buffers, count, *_, magic = _FOOTER.unpack(file.read(_FOOTER.size))
+    if magic == b"LANC" and columns <= size and buffers + 16 * count <= size:
+        file.seek(buffers)
+        places = [struct.unpack("<QQ", file.read(16))[0] for _ in range(count)]
+        return int(min([columns, buffers, *places]))
+    return max(0, size - _END)
 
 
 def _sum_from(file: Any, start: int) -> int:

@@ -236,11 +236,19 @@ class Table:
             self._dataset.checkout_latest()
             seal(self.path, int(self._dataset.version), self._seals)
 
+    def seal(self) -> None:
+        """Seal what a killed process, or an older smlstm, left without."""
+        dataset = self.dataset
+        if dataset is not None and int(dataset.version) != self._seals.version:
+            with told_as_damage(self.path):
+                seal(self.path, int(dataset.version), self._seals)
+
     def drop(self) -> None:
         """Delete the table."""
         self._dataset = None
         shutil.rmtree(self.path, ignore_errors=True)
-        self.path.unlink(missing_ok=True) if not self.path.is_dir() else None
+        if not self.path.is_dir():
+            self.path.unlink(missing_ok=True)
 
     def compact(self, force: bool = False) -> None:
         """Join the small pieces that many appends leave, and let go of what nobody can be reading any more.
