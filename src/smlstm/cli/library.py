@@ -87,7 +87,7 @@ def check(library: LibraryOption = None, model: ModelOption = None, as_json: Jso
 
 @library_app.command()
 def repair(library: LibraryOption = None, model: ModelOption = None, as_json: JsonOption = False) -> None:
-    """Drop what is damaged and keep the rest; `smlstm index` brings back what was dropped."""
+    """Keep what is whole of a damaged library, and tell what was lost; `smlstm index` brings that back."""
     health = _open(library, model).repair()
     if as_json:
         typer.echo(json.dumps({"repaired": health.problems, "kept": health.kept}, indent=2))

@@ -65,7 +65,7 @@ def answer_problems(app: FastAPI) -> None:
         assert isinstance(error, SmlstmError)
         if isinstance(error, DamagedLibrary):
             logging.getLogger(__name__).error("%s", printable(error))
-            return problem(503, str(error), code="damaged", exit_code=error.exit_code)
+            return problem(500, str(error), code="damaged", exit_code=error.exit_code)
         if isinstance(error, InputError):
             return problem(422, str(error), exit_code=error.exit_code)
         logging.getLogger(__name__).error("%s", error)
