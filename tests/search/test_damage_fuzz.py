@@ -107,7 +107,7 @@ def test_whatever_is_damaged_is_told_and_mended(whole, tmp_path):
         shutil.copytree(whole.folder, folder)
         done = [damage(rng, folder) for _ in range(rng.choice((1, 1, 1, 2, 4)))]
         told = f"round {number}: {done}"
-        print(told, flush=True)
+        (tmp_path / "under_way").write_text(told)  # which tells of it should the process be aborted
         try_out(rng, opened(folder, whole), photos)
         library = opened(folder, whole)
         library.repair()

@@ -85,8 +85,8 @@ def test_folders_that_cannot_be_known_are_asked_for(indexed, photos):
 
 
 def test_a_library_without_checksums_gets_them(indexed, photos):
-    for table in (indexed.files, indexed.photos):
-        (table.path / SEALS).unlink()
+    for path in indexed.folder.glob(f"*/{SEALS}*"):
+        path.unlink()
     assert not again(indexed).check()
     again(indexed).index(photos)
     set_byte(newest_manifest(indexed.files), 137, 33)
@@ -96,12 +96,24 @@ def test_a_library_without_checksums_gets_them(indexed, photos):
 
 def test_without_checksums_too_a_damaged_version_is_mended(indexed, photos):
     shutil.rmtree(indexed.files.path / "_transactions")
-    (indexed.files.path / SEALS).unlink()
+    for path in indexed.files.path.glob(f"{SEALS}*"):
+        path.unlink()
     newest_manifest(indexed.files).write_bytes(b"")
     with pytest.raises(DamagedLibrary):
         again(indexed).search("a dog")
     assert again(indexed).repair()
     assert again(indexed).index(photos).extracted == 0 and not again(indexed).check()
+
+
+def test_damaged_checksums_are_taken_from_their_copy(indexed):
+    for harm in (lambda path: path.unlink(), lambda path: path.write_text("{")):
+        harm(indexed.files.path / SEALS)
+        set_byte(newest_manifest(indexed.files), 0, newest_manifest(indexed.files).read_bytes()[0] ^ 1)
+        with pytest.raises(DamagedLibrary):
+            again(indexed).entries()
+        assert len(again(indexed).repair().problems) == 2
+        again(indexed).index()
+        assert not again(indexed).check() and len(again(indexed).entries()) == 10
 
 
 def test_a_damaged_index_of_vectors_is_dropped_and_built_again(tmp_path, pair, photos):

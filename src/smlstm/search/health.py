@@ -13,7 +13,7 @@ import pyarrow as pa
 from smlstm.search.damage import DamagedLibrary, told_as_damage
 from smlstm.search.manifest import COPY, NAME, read_manifest
 from smlstm.search.seals import NAME as SEALS
-from smlstm.search.seals import is_as_sealed, read_seals
+from smlstm.search.seals import is_as_sealed, read_seals, seals_are_damaged
 from smlstm.search.shortlist import INDEX
 from smlstm.search.tables import Table, checksum, file_id, matrix
 
@@ -89,15 +89,15 @@ def examined(table: Table, whole: Whole, health: Health) -> Iterator[tuple[pa.Re
 
 
 def _readable(table: Table, health: Health) -> Iterator[pa.RecordBatch]:
+    if seals_are_damaged(table.path):
+        health.tell(table, f"{table.path / SEALS} or its copy is damaged: it holds the checksums of the table's files")
     try:
         for name in damaged_files(table.path):
             health.tell(table, f"{table.path / name} is damaged: its checksum does not fit")
         if damaged_files(table.path, wholly=False):
             return  # Lance would trust it
-    except PermissionError:
-        raise
-    except (ValueError, OSError):
-        health.tell(table, f"{table.path / SEALS} is damaged: the checksums of the table's files are lost")
+    except ValueError:
+        return  # nothing is known of any file
     try:
         dataset = table.dataset
         with told_as_damage(table.path):

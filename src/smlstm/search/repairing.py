@@ -32,6 +32,7 @@ from smlstm.search.health import (
     whole_photos,
 )
 from smlstm.search.manifest import COPY, NAME, Folder, Manifest, read_manifest, write_manifest
+from smlstm.search.seals import COPY as SEALS_COPY
 from smlstm.search.seals import NAME as SEALS
 from smlstm.search.seals import Seals, read_seals, seal
 from smlstm.search.shortlist import INDEX
@@ -140,12 +141,13 @@ def _delete_damaged(table: Table) -> Seals:
         seals = read_seals(table.path)
         layouts = set(damaged_files(table.path, wholly=False))
         damaged = [name for name in damaged_files(table.path) if name in layouts or not name.startswith("data/")]
-    except (ValueError, OSError):
-        _delete(table.path / SEALS)
-        return Seals()
-    for name in damaged:
+    except ValueError:
+        seals, damaged = Seals(), []
+    for name in (SEALS, SEALS_COPY, *damaged):
         _delete(table.path / name)
-        del seals.files[name]
+        seals.files.pop(name, None)
+    if not seals.made:
+        return seals
     seal(table.path, seals.version, seals)
     if any(name.startswith("_indices/") for name in damaged):
         _drop_index(table)
@@ -186,7 +188,7 @@ def _photos_left(photos: Table, files: Table) -> Batches:
     """Rows whose checksum fits. Of damaged files, what no checksum is of is read again from the photos."""
     try:
         damaged = set(damaged_files(photos.path))
-    except (ValueError, OSError):
+    except ValueError:
         damaged = set()
     stored: set[int] = set()
     paths: dict[int, str] = {}
@@ -232,7 +234,7 @@ def _file_batches(files: Table) -> Iterator[tuple[pa.RecordBatch, bool]]:
     """Rows of files, and whether they may be out of date or damaged."""
     try:
         newest, damaged = read_seals(files.path).version, set(damaged_files(files.path))
-    except (ValueError, OSError):
+    except ValueError:
         newest, damaged = 0, set()
     dataset = _newest_readable(files)
     if dataset is None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-NAME = "checksums.json"
+NAME, COPY = "checksums.json", "checksums.json.copy"
 _FOOTER = struct.Struct("<QQQIIHH4s")
 """Places of the columns' descriptions, of their list, of the list of shared buffers; counts; version; magic."""
 _END = 1 << 16
@@ -74,14 +74,35 @@ def _sum_of(content: dict[str, Any]) -> int:
 
 
 def read_seals(table: Path) -> Seals:
-    """The seals of a table, none where there are none; a ValueError or OSError if they are damaged themselves."""
+    """The seals of a table, or their copy; none where there are none; a ValueError if both are damaged."""
     try:
-        content = unpack_json((table / NAME).read_bytes())
+        found = _read(table / NAME)
+    except ValueError:
+        found = _read(table / COPY)
+        if found is None:
+            raise
+    return found or _read(table / COPY) or Seals()
+
+
+def seals_are_damaged(table: Path) -> bool:
+    """Whether the seals or their copy are; a copy that is missing is not, since it is written last."""
+    try:
+        seals, copy = _read(table / NAME), _read(table / COPY)
+        return seals is None and copy is not None
+    except ValueError:
+        return True
+
+
+def _read(path: Path) -> Seals | None:
+    try:
+        content = unpack_json(path.read_bytes())
         files = {str(name): Seal(*map(_number, each)) for name, each in content["files"].items()}  # type: ignore[arg-type]
         return Seals(str(content["made"]), int(content["version"]), files)
     except (FileNotFoundError, NotADirectoryError):
-        return Seals()
-    except (TypeError, KeyError, AttributeError, RecursionError) as error:
+        return None
+    except PermissionError:
+        raise
+    except (OSError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
@@ -97,9 +118,10 @@ def seal(table: Path, version: int, since: Seals) -> None:
         "version": version,
         "files": {name: [each.size, each.start, each.layout, each.whole] for name, each in sorted(files.items())},
     }
-    part = table / f".{NAME}.part"
-    part.write_bytes(pack_json(content))
-    part.replace(table / NAME)
+    for name in (NAME, COPY):
+        part = table / f".{NAME}.part"
+        part.write_bytes(pack_json(content))
+        part.replace(table / name)
 
 
 def files_of(table: Path) -> Iterator[str]:

@@ -24,7 +24,8 @@ import lance
 import pyarrow as pa
 from pyarrow import compute
 
-from smlstm.search.damage import DamagedLibrary, told_as_damage
+from smlstm.search.damage import DamagedLibrary, first_line, told_as_damage
+from smlstm.search.seals import COPY as SEALS_COPY
 from smlstm.search.seals import NAME as SEALS
 from smlstm.search.seals import Seals, is_as_sealed, read_seals, seal
 from smlstm.vision.sources import content_hash, source_of
@@ -90,7 +91,8 @@ class Table:
     def __init__(self, path: Path, schema: pa.Schema, rows_a_fragment: int) -> None:
         self.path, self.schema, self.rows_a_fragment = path, schema, rows_a_fragment
         self._dataset: Any = None
-        self._seals, self._seals_seen = Seals(), (0, 0)
+        self._seals = Seals()
+        self._seals_seen: tuple[Any, ...] = ()
         self._verified: set[str] = set()
 
     @property
@@ -125,18 +127,13 @@ class Table:
 
     def _verify(self) -> None:
         """Compare the files with their seals, each once, before Lance trusts them."""
-        try:
-            status = (self.path / SEALS).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            self._seals, self._seals_seen = Seals(), (0, 0)
-            return
-        seen = (status.st_ino, status.st_mtime_ns)
+        seen = tuple(map(_identity, (self.path / SEALS, self.path / SEALS_COPY)))
         if seen == self._seals_seen:
             return
         try:
             seals = read_seals(self.path)
-        except (ValueError, OSError):
-            seals = Seals()  # which `smlstm library check` tells; the rows do not need them
+        except ValueError as error:
+            raise DamagedLibrary(self.path / SEALS, first_line(error)) from None
         if seals.made != self._seals.made:
             self._dataset, self._verified = None, set()
         for name, each in seals.files.items():
@@ -301,6 +298,15 @@ class Version:
             return next(
                 (int(each.num_rows_indexed) for each in self._dataset.describe_indices() if each.name == name), 0
             )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced; None where there is none."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def matrix(column: pa.ChunkedArray) -> Any:
