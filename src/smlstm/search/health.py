@@ -103,7 +103,8 @@ def _readable(table: Table, health: Health) -> Iterator[pa.RecordBatch]:
         with told_as_damage(table.path):
             fragments = [] if dataset is None else dataset.get_fragments()
     except DamagedLibrary as error:
-        health.tell(table, error.finding)
+        if table.path not in health.unreadable:
+            health.tell(table, error.finding)
         return
     for fragment in fragments:
         try:

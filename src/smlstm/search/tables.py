@@ -42,6 +42,8 @@ FILES = pa.schema(
 )
 _MANY_DELETED = 1000
 _FEW_FRAGMENTS = 16
+_READ_AT_ONCE = 1 << 22
+"""Files up to this size are compared with their checksums wholly before a search, larger ones by their layout."""
 _FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799
 """Of the years 1 to 9999, which Python's dates can be of."""
 
@@ -137,7 +139,8 @@ class Table:
         if seals.made != self._seals.made:
             self._dataset, self._verified = None, set()
         for name, each in seals.files.items():
-            if name not in self._verified and not is_as_sealed(self.path / name, each, wholly=False):
+            wholly = each.size <= _READ_AT_ONCE
+            if name not in self._verified and not is_as_sealed(self.path / name, each, wholly):
                 raise DamagedLibrary(self.path / name, "it is not what was written")
         self._verified, self._seals, self._seals_seen = set(seals.files), seals, seen
 
