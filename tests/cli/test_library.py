@@ -2,7 +2,7 @@ import json
 import shutil
 
 import pytest
-from tests.command_line import smlstm
+from tests.command_line import smlstm, smlstm_process
 from tests.search.made import draw, make_pair
 
 
@@ -71,3 +71,26 @@ def test_check_ends_with_a_code_when_something_is_wrong_and_repair_mends_it(opti
     assert found.returncode == 3 and "library.json is damaged" in found.stdout
     assert "mended" in smlstm("library", "repair", *options).stdout
     assert smlstm("library", "check", *options).returncode == 0
+
+
+def test_damaged_tables_end_every_command_in_one_sentence_and_repair_mends_them(options, tmp_path):
+    library = tmp_path / "library"
+    manifest = min(library.glob("files.lance/_versions/*.manifest"))
+    content = bytearray(manifest.read_bytes())
+    content[137] = 32 if content[137] != 32 else 33
+    manifest.write_bytes(content)
+    data = next(library.glob("photos-*/data/*.lance"))
+    data.write_bytes(data.read_bytes()[:-100])
+    for command in (("search", "a dog"), ("search", "a dog", "--no-index"), ("index",), ("library", "stats")):
+        run = smlstm_process if command[-1] == "--no-index" else smlstm  # Rust writes past Python's stderr
+        done = run(*command, *options)
+        assert done.returncode == 3 and "`smlstm library repair`" in done.stderr.splitlines()[-1]
+        assert "Traceback" not in done.stderr and "panicked" not in done.stderr
+    found = smlstm("library", "check", *options)
+    assert found.returncode == 3 and found.stdout.count("checksum does not fit") == 2
+    mended = smlstm("library", "repair", *options)
+    assert mended.returncode == 0 and mended.stdout.count("mended: ") == 2 and "written anew" in mended.stdout
+    assert smlstm("library", "check", *options).returncode == 0
+    assert smlstm("index", "--runtime", "torch", *options).returncode == 0
+    assert len(smlstm("search", "a red circle", "--no-index", *options).stdout.splitlines()) == 4
+    assert smlstm("library", "check", *options).stdout == "the library is whole\n"

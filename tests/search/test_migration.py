@@ -7,7 +7,7 @@ import torch
 
 from smlstm.errors import InputError
 from smlstm.search import Library
-from smlstm.search.manifest import read_manifest, write_manifest
+from smlstm.search.manifest import Manifest, read_manifest, write_manifest
 from smlstm.search.packing import _tensors
 from smlstm.search.tables import Table, checksum, matrix, photo_schema, rows_of_lists
 
@@ -44,8 +44,7 @@ def test_a_library_of_format_1_is_rewritten_without_looking_at_a_photo(library, 
 
 def test_a_newer_format_is_refused(library, photos):
     library.index(photos)
-    path = library.folder / "library.json"
-    path.write_text(path.read_text().replace('"format": 2', '"format": 3'))
+    write_manifest(library.folder, Manifest(3, library.manifest.folders))
     for use in (lambda: library.index(photos), lambda: library.search("a dog")):
         with pytest.raises(InputError, match="written by a newer smlstm"):
             use()

@@ -87,13 +87,15 @@ def check(library: LibraryOption = None, model: ModelOption = None, as_json: Jso
 
 @library_app.command()
 def repair(library: LibraryOption = None, model: ModelOption = None, as_json: JsonOption = False) -> None:
-    """Drop what is damaged and keep the rest; `smlstm index` brings back what was dropped."""
+    """Keep what is whole of a damaged library, and tell what was lost; `smlstm index` brings that back."""
     health = _open(library, model).repair()
     if as_json:
-        typer.echo(json.dumps({"repaired": health.problems}, indent=2))
+        typer.echo(json.dumps({"repaired": health.problems, "kept": health.kept}, indent=2))
         return
     for problem in health.problems:
         typer.echo(f"mended: {printable(problem)}")
+    for sentence in health.kept:
+        typer.echo(printable(sentence))
     typer.echo("smlstm index brings back what was dropped" if health else "the library is whole", err=bool(health))
 
 

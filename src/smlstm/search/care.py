@@ -1,23 +1,16 @@
-"""Looking after a library: what it holds, whether it is whole, mending it, and letting go of what nobody needs."""
+"""Looking after a library: what it holds, and letting go of what nobody needs."""
 
-import contextlib
-import operator
 import os
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lance
 import numpy as np
 import pyarrow as pa
 
 from smlstm.errors import InputError
-from smlstm.search.manifest import NAME, Manifest, read_manifest, write_manifest
-from smlstm.search.tables import Table, checksum, matrix
-
-_ROWS_AT_A_TIME = 256
+from smlstm.search.manifest import Manifest, read_manifest, write_manifest
+from smlstm.search.tables import Table
 
 
 @dataclass(frozen=True)
@@ -35,22 +28,6 @@ class Stats:
     """Photos that are stored but that no file has; `prune` deletes them."""
     bytes: int
     bytes_a_photo: int
-
-
-@dataclass
-class Health:
-    """What is wrong with a library; empty lists: nothing."""
-
-    problems: list[str] = field(default_factory=list)
-    damaged: list[int] = field(default_factory=list)
-    """Contents of photos whose bytes are not those that were stored."""
-    orphans: list[int] = field(default_factory=list)
-    """Files whose photo is not stored."""
-    unreadable: list[Path] = field(default_factory=list)
-    """Tables of which at least a part cannot be read."""
-
-    def __bool__(self) -> bool:
-        return bool(self.problems)
 
 
 def photo_tables(library: Path, schema: pa.Schema | None = None) -> list[Table]:
@@ -78,90 +55,6 @@ def stats(library: Path, files: Table, photos: Table) -> Stats:
         bytes=size,
         bytes_a_photo=photos.bytes // len(stored) if len(stored) else 0,
     )
-
-
-def check(library: Path, files: Table, photos: Table) -> Health:
-    """Read a library from end to end and compare it with its checksums."""
-    health = Health()
-    try:
-        if read_manifest(library) is None and (files.exists or photos.exists):
-            health.problems.append(f"{library / NAME} is missing: the folders are not known")
-    except InputError as error:
-        health.problems.append(str(error))
-    stored: set[int] = set()
-    for batch in _readable(photos, ["content", "embedding", "regions", "checksum"], health):
-        table = pa.Table.from_batches([batch])
-        sums = [checksum(*each) for each in zip(matrix(table["embedding"]), matrix(table["regions"]), strict=True)]
-        contents, expected = (batch[name].to_pylist() for name in ("content", "checksum"))
-        for content, whole in zip(contents, map(operator.eq, expected, sums), strict=True):
-            (stored.add if whole else health.damaged.append)(content)
-    if health.damaged:
-        health.problems.append(f"{len(health.damaged)} photos are damaged: their checksums do not fit")
-    for batch in _readable(files, ["file", "content", "reason"], health):
-        for row in batch.to_pylist():
-            if row["reason"] is None and row["content"] not in stored:
-                health.orphans.append(row["file"])
-    if health.orphans:
-        health.problems.append(f"{len(health.orphans)} files have no stored photo: they cannot be found")
-    return health
-
-
-def _readable(table: Table, columns: list[str], health: Health | None) -> Iterator[pa.RecordBatch]:
-    """All that can be read of a table, piece by piece; what cannot is told."""
-    try:
-        dataset = lance.dataset(str(table.path)) if table.exists else None
-        fragments = [] if dataset is None else dataset.get_fragments()
-        if table.path.exists() and dataset is None:
-            return  # a first commit that never was: the next one takes its place
-    except (OSError, ValueError) as error:
-        _tell(health, table, f"{table.path} cannot be opened ({str(error).splitlines()[0][:120]})")
-        return
-    for fragment in fragments:
-        try:
-            yield from fragment.to_batches(columns=columns, batch_size=_ROWS_AT_A_TIME)
-        except (OSError, ValueError, RuntimeError) as error:
-            _tell(health, table, f"a part of {table.path} cannot be read ({str(error).splitlines()[0][:120]})")
-
-
-def _tell(health: Health | None, table: Table, problem: str) -> None:
-    if health is not None:
-        health.problems.append(problem)
-        if table.path not in health.unreadable:
-            health.unreadable.append(table.path)
-
-
-def repair(library: Path, files: Table, photos: Table) -> Health:
-    """Keep all that is whole and drop the rest, which the next indexing brings back; tells what was wrong.
-
-    Only for who holds the library's lock.
-    """
-    health = check(library, files, photos)
-    for table in (files, photos):
-        if table.path in health.unreadable:
-            _rescue(table)
-    photos.delete("content", health.damaged)
-    # Known contents may have gone with the photos' damage: what the files say of them counts no more.
-    files.delete("file", check(library, files, photos).orphans)
-    try:
-        broken = read_manifest(library) is None and files.exists
-    except InputError:
-        broken = True
-    if broken:
-        write_manifest(library, Manifest())
-    return health
-
-
-def _rescue(table: Table) -> None:
-    """Put what can be read of a table in its place."""
-    saved = table.path.with_name(f".{table.path.name}.rescue")
-    shutil.rmtree(saved, ignore_errors=True)
-    fresh = Table(saved, table.schema, table.rows_a_fragment)
-    for batch in _readable(table, table.schema.names, None):
-        with contextlib.suppress(pa.ArrowInvalid):
-            fresh.append(pa.Table.from_batches([batch]))
-    table.drop()
-    if saved.exists():
-        saved.rename(table.path)
 
 
 def prune(library: Path, files: Table, photos: Table) -> tuple[int, int]:

@@ -22,9 +22,10 @@ from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError
 from smlstm.search import care
 from smlstm.search.changes import find_changes, real_folder
+from smlstm.search.damage import DamagedLibrary
 from smlstm.search.location import library_folder
 from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
-from smlstm.search.migration import is_outdated, migrate
+from smlstm.search.migration import drop_outdated, is_outdated, migrate
 from smlstm.search.shortlist import EXACT_BELOW, keep_index
 from smlstm.search.snapshot import Filter, Snapshot
 from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from smlstm.pretrained import Pair
     from smlstm.search.eyes import Eyes
     from smlstm.search.found import Found, Match
+    from smlstm.search.health import Health
     from smlstm.search.indexing import Outcome, Watch
     from smlstm.search.packing import Packing
     from smlstm.search.prepared import PreparedPhotos
@@ -125,7 +127,10 @@ class Library:
     def writing(self) -> Iterator[None]:
         """Hold the lock that keeps a second indexer out."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = WriterLock(self.folder / "lock")
+        try:
+            lock = WriterLock(self.folder / "lock")
+        except IsADirectoryError:
+            raise DamagedLibrary(self.folder / "lock", "it is a folder") from None
         try:
             yield
         finally:
@@ -169,7 +174,9 @@ class Library:
             if outcome.total or plan.gone:
                 for table in (self.files, photos):
                     table.compact()
-                keep_index(photos, self.exact_below)
+            keep_index(photos, self.exact_below)
+            for table in (self.files, photos):
+                table.seal()
         return outcome
 
     def search(
@@ -261,15 +268,31 @@ class Library:
         """What the library holds."""
         return care.stats(self.folder, self.files, self.photos)
 
-    def check(self) -> care.Health:
+    def check(self) -> "Health":
         """What is wrong with the library, after reading all of it."""
-        return care.check(self.folder, self.files, self.photos)
+        from smlstm.search.health import check  # noqa: PLC0415
 
-    def repair(self) -> care.Health:
-        """Drop what is damaged, which the next indexing brings back; returns what was wrong."""
-        photos = self.photos
+        return check(self.folder, self.files, self.photos)
+
+    def repair(self) -> "Health":
+        """Drop what is damaged, which the next indexing brings back; returns what was wrong and what was kept."""
+        from smlstm.search import repairing  # noqa: PLC0415
+
+        repairing.free_lock(self.folder)
+        dropped = self._drop_damaged_outdated()
         with self.writing():
-            return care.repair(self.folder, self.files, photos)
+            health = repairing.repair(self.folder, self.files, self.photos)
+        health.problems += dropped
+        return health
+
+    def _drop_damaged_outdated(self) -> list[str]:
+        """Let photos of an older format go that cannot be brought to the present one; they are seen anew."""
+        try:
+            _ = self.photos
+        except DamagedLibrary as error:
+            drop_outdated(self.folder, self.pair.digest)
+            return [error.finding]
+        return []
 
     def prune(self) -> tuple[int, int]:
         """Delete photos that no file has and what other models stored; returns photos and bytes let go of."""

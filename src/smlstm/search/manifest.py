@@ -1,16 +1,18 @@
 """`library.json`: the version of a library's format, and the folders that it keeps in step with."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from smlstm.errors import InputError
+from smlstm.search.damage import DamagedLibrary, first_line
+from smlstm.search.seals import pack_json, unpack_json
 
 FORMAT = 2
 NAME = "library.json"
+COPY = "library.json.copy"
+"""The same again, from which `repair` takes the folders should `library.json` be damaged."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +65,24 @@ class Manifest:
         return [path for path in paths if not any(each.holds(path) and each.path != path for each in self.folders)]
 
 
-def read_manifest(library: Path) -> Manifest | None:
-    """Read `library.json`; None where there is none."""
-    path = library / NAME
+def read_manifest(library: Path, name: str = NAME) -> Manifest | None:
+    """Read `library.json`; None where there is no library yet."""
+    path = library / name
     try:
-        content: Any = json.loads(path.read_bytes())
+        content = unpack_json(path.read_bytes())
         found = Manifest(
             int(content["format"]),
             [Folder(str(each["path"]), tuple(map(str, each["exclude"]))) for each in content["folders"]],
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        if name == NAME and ((library / COPY).exists() or any(library.glob("*.lance/_versions/*.manifest"))):
+            # A new one in its place would forget what folders leave out.
+            raise DamagedLibrary(path, "it is missing") from None
         return None
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(
-            f"{path} is damaged ({error}): `smlstm library repair` writes a new one, then index your folders again"
-        ) from None
+    except PermissionError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DamagedLibrary(path, first_line(error)) from None
     if found.format > FORMAT:
         raise InputError(
             f"{library} was written by a newer smlstm (format {found.format}, this version reads {FORMAT}): "
@@ -87,9 +92,14 @@ def read_manifest(library: Path) -> Manifest | None:
 
 
 def write_manifest(library: Path, manifest: Manifest) -> None:
-    """Write `library.json`, wholly or not at all."""
+    """Write `library.json` and its copy, each wholly or not at all."""
     library.mkdir(parents=True, exist_ok=True)
     folders = [{"path": each.path, "exclude": list(each.exclude)} for each in manifest.folders]
-    part = library / f".{NAME}.{os.getpid()}.part"
-    part.write_text(json.dumps({"format": manifest.format, "folders": folders}, indent=2) + "\n", encoding="utf-8")
-    part.replace(library / NAME)
+    for name in (NAME, COPY):
+        part = library / f".{NAME}.{os.getpid()}.part"
+        part.write_bytes(pack_json({"format": manifest.format, "folders": folders}))
+        try:
+            part.replace(library / name)
+        except IsADirectoryError:
+            part.unlink()
+            raise DamagedLibrary(library / name, "it is a folder") from None

@@ -35,6 +35,11 @@ def _old_path(library: Path, digest: str) -> Path:
     return library / f"photos-{digest[:16]}.lance"
 
 
+def drop_outdated(library: Path, digest: str) -> None:
+    """Delete a model's photos of an older format."""
+    Table(_old_path(library, digest), pa.schema([]), 1).drop()
+
+
 def migrate(library: Path, digest: str, new: Table, packing: "Packing") -> None:
     """Rewrite a model's photos; only for who holds the library's lock."""
     old = Table(_old_path(library, digest), pa.schema([]), 1)

@@ -5,13 +5,12 @@ Photos that came after it was built are always looked through.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smlstm.search.snapshot import Mask, Rows, Snapshot
-from smlstm.search.tables import Table
+from smlstm.search.tables import Table, Version
 
 EXACT_BELOW = 50_000
 """Photos from which on the index is used; comparing twice as many takes 35 ms longer than the index."""
@@ -27,7 +26,7 @@ def nearest(
     snapshot: Snapshot, query: NDArray[np.float32], allowed: Mask, k: int, exact_below: int
 ) -> tuple[Rows, NDArray[np.float32]]:
     """Rows of the k nearest photos among those allowed, the nearest first, and their cosines."""
-    if len(snapshot.contents) >= exact_below and _indexed(snapshot.dataset):
+    if len(snapshot.contents) >= exact_below and _indexed(snapshot.version):
         found = _by_index(snapshot, query, allowed, k)
         # A narrow filter can leave too little of what the index gives.
         if len(found[0]) == min(k, int(allowed.sum())):
@@ -52,14 +51,13 @@ def _by_index(
     snapshot: Snapshot, query: NDArray[np.float32], allowed: Mask, k: int
 ) -> tuple[Rows, NDArray[np.float32]]:
     heaps = heap_count(len(snapshot.contents))
-    found = snapshot.dataset.to_table(
-        columns=["content", "_distance"],
-        nearest={
-            "column": "embedding",
-            "q": query,
-            "k": min(2 * k, len(snapshot.contents)),
-            "nprobes": max(_FEWEST_HEAPS, round(HEAPS_LOOKED_THROUGH * heaps)),
-        },
+    assert snapshot.version is not None
+    found = snapshot.version.nearest(
+        ["content"],
+        column="embedding",
+        q=query,
+        k=min(2 * k, len(snapshot.contents)),
+        nprobes=max(_FEWEST_HEAPS, round(HEAPS_LOOKED_THROUGH * heaps)),
     )
     rows = snapshot.rows_of(found["content"].to_numpy())
     cosines = (1 - found["_distance"].to_numpy()).astype(np.float32)
@@ -74,17 +72,12 @@ def heap_count(photos: int) -> int:
 
 def keep_index(photos: Table, exact_below: int) -> bool:
     """Build the index where the library is large enough, and take new photos in when they are many."""
-    dataset, count = photos.dataset, len(photos)
-    if dataset is None or count < exact_below:
+    version, count = photos.pinned(), len(photos)
+    if version is None or count < exact_below or count - _indexed(version) <= _GROWTH * count:
         return False
-    if count - _indexed(dataset) <= _GROWTH * count:
-        return False
-    dataset.create_index(
-        "embedding", "IVF_FLAT", name=INDEX, metric="cosine", num_partitions=heap_count(count), replace=True
-    )
+    photos.build_index("embedding", INDEX, heap_count(count))
     return True
 
 
-def _indexed(dataset: Any) -> int:
-    """How many photos the index holds; 0 without one."""
-    return next((int(each.num_rows_indexed) for each in dataset.describe_indices() if each.name == INDEX), 0)
+def _indexed(version: Version | None) -> int:
+    return 0 if version is None else version.indexed(INDEX)

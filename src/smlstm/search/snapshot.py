@@ -48,7 +48,7 @@ class Snapshot:
         table = table.filter(compute.is_null(table["reason"]))
         self._paths = table["path"].combine_chunks()
         self._modified = table["modified"].to_numpy()
-        self.dataset = photos.pinned()
+        self.version = photos.pinned()
         self._schema = photos.schema
         self._masks: dict[tuple[str, ...], Mask] = {}
         rows = self.read(["content", "width", "height", "taken"])
@@ -61,11 +61,9 @@ class Snapshot:
 
     def read(self, columns: list[str], rows: list[int] | None = None) -> Any:
         """Some columns of all photos, or of some rows in their order."""
-        if self.dataset is None:
+        if self.version is None:
             return pa.schema([self._schema.field(name) for name in columns]).empty_table()
-        if rows is None:
-            return self.dataset.to_table(columns=columns)
-        return self.dataset.take(rows, columns=columns)
+        return self.version.read(columns, rows)
 
     def facts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """What the headers of photos told: width, height, taken."""

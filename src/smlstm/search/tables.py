@@ -15,14 +15,19 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
+from pyarrow import compute
 
-from smlstm.errors import InputError
+from smlstm.search.damage import DamagedLibrary, first_line, told_as_damage
+from smlstm.search.seals import COPY as SEALS_COPY
+from smlstm.search.seals import NAME as SEALS
+from smlstm.search.seals import Seals, is_as_sealed, read_seals, seal
 from smlstm.vision.sources import content_hash, source_of
 
 FILES = pa.schema(
@@ -37,6 +42,10 @@ FILES = pa.schema(
 )
 _MANY_DELETED = 1000
 _FEW_FRAGMENTS = 16
+_READ_AT_ONCE = 1 << 22
+"""Files up to this size are compared with their checksums wholly before a search, larger ones by their layout."""
+_FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799
+"""Of the years 1 to 9999, which Python's dates can be of."""
 
 
 def photo_schema(embedding: int, regions: int) -> pa.Schema:
@@ -76,11 +85,17 @@ def content_in(source: str) -> int:
 
 
 class Table:
-    """A Lance dataset that is made at its first row, and read as it is at the moment of reading."""
+    """A Lance dataset that is made at its first row, and read as it is at the moment of reading.
+
+    All that Lance is asked is asked here, where damage becomes `DamagedLibrary`.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, rows_a_fragment: int) -> None:
         self.path, self.schema, self.rows_a_fragment = path, schema, rows_a_fragment
         self._dataset: Any = None
+        self._seals = Seals()
+        self._seals_seen: tuple[Any, ...] = ()
+        self._verified: set[str] = set()
 
     @property
     def exists(self) -> bool:
@@ -91,97 +106,210 @@ class Table:
     def dataset(self) -> Any:
         """The latest version; None as long as there is no row."""
         try:
-            if self._dataset is None:
-                if not self.exists:
-                    return None
-                self._dataset = lance.dataset(str(self.path))
-            else:
-                self._dataset.checkout_latest()
-        except (OSError, ValueError) as error:
+            self._verify()
+            with told_as_damage(self.path):
+                return self._latest()
+        except Exception:
             self._dataset = None
-            if not self.exists:
-                return None
-            raise InputError(
-                f"{self.path} cannot be read ({_first_line(error)}): `smlstm library repair` mends it"
-            ) from None
+            raise
+
+    def _latest(self) -> Any:
+        if not self.exists:
+            self._dataset = None
+            if self._seals.version or (self.path.exists() and not self.path.is_dir()):
+                raise ValueError("its versions are missing")
+            return None
+        if self._dataset is None:
+            self._dataset = lance.dataset(str(self.path))
+        else:
+            self._dataset.checkout_latest()
+        if self._dataset.version < self._seals.version:
+            raise ValueError("its newest version is missing")
         return self._dataset
 
-    def pinned(self) -> Any:
+    def _verify(self) -> None:
+        """Compare the files with their seals, each once, before Lance trusts them."""
+        seen = tuple(map(_identity, (self.path / SEALS, self.path / SEALS_COPY)))
+        if seen == self._seals_seen:
+            return
+        try:
+            seals = read_seals(self.path)
+        except ValueError as error:
+            raise DamagedLibrary(self.path / SEALS, first_line(error)) from None
+        if seals.made != self._seals.made:
+            self._dataset, self._verified = None, set()
+        for name, each in seals.files.items():
+            wholly = each.size <= _READ_AT_ONCE
+            if name not in self._verified and not is_as_sealed(self.path / name, each, wholly):
+                raise DamagedLibrary(self.path / name, "it is not what was written")
+        self._verified, self._seals, self._seals_seen = set(seals.files), seals, seen
+
+    def pinned(self) -> "Version | None":
         """The latest version in a hand of its own, which stays as it is whatever is written; None without rows."""
         dataset = self.dataset
-        return None if dataset is None else lance.dataset(str(self.path), version=dataset.version)
+        if dataset is None:
+            return None
+        with told_as_damage(self.path):
+            return Version(lance.dataset(str(self.path), version=dataset.version), self)
 
     @property
-    def version(self) -> int:
-        """A number that changes with every change."""
+    def version(self) -> tuple[str, int]:
+        """What changes with every change: the table's name for itself, and a number."""
         dataset = self.dataset
-        return 0 if dataset is None else int(dataset.version)
+        return self._seals.made, 0 if dataset is None else int(dataset.version)
 
     def __len__(self) -> int:
         dataset = self.dataset
-        return 0 if dataset is None else int(dataset.count_rows())
+        with told_as_damage(self.path):
+            return 0 if dataset is None else int(dataset.count_rows())
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Some columns of all rows, in the order of `take`."""
         dataset = self.dataset
         if dataset is None:
             return pa.schema([self.schema.field(name) for name in columns]).empty_table()
-        return dataset.to_table(columns=list(columns))
+        with told_as_damage(self.path):
+            return self.valid(dataset.to_table(columns=list(columns)))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """All rows, some at a time."""
         dataset = self.dataset
         if dataset is not None:
-            yield from dataset.to_batches(columns=list(columns), batch_size=rows)
+            with told_as_damage(self.path):
+                for batch in dataset.to_batches(columns=list(columns), batch_size=rows):
+                    yield self.valid(batch)
+
+    def valid(self, rows: Any) -> Any:
+        """Rows as they came from the disk, if they can be rows of this table; else a ValueError."""
+        rows.validate(full=True)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            expected = self.schema.field(name)
+            if column.type != expected.type or (column.null_count and not expected.nullable):
+                raise ValueError(f"{name} is not what it should be")
+            if pa.types.is_timestamp(column.type) and len(column):
+                ends = compute.min_max(column.cast(pa.int64())).as_py()
+                if ends["min"] is not None and not _FIRST_SECOND <= ends["min"] <= ends["max"] <= _LAST_SECOND:
+                    raise ValueError(f"{name} has a date that cannot be")
+        return rows
 
     def append(self, rows: pa.Table) -> None:
         """Add rows; they are there wholly or not at all."""
         if len(rows):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._dataset = lance.write_dataset(
-                rows.cast(self.schema), str(self.path), mode="append" if self.exists else "create"
-            )
+            with self._changing() as dataset:
+                self._dataset = lance.write_dataset(
+                    rows.cast(self.schema), str(self.path), mode="create" if dataset is None else "append"
+                )
 
     def delete(self, column: str, values: Iterable[int]) -> None:
         """Delete the rows with some values."""
         waiting = list(values)
-        dataset = self.dataset
-        for start in range(0, len(waiting) if dataset is not None else 0, _MANY_DELETED):
-            chosen = ", ".join(str(int(value)) for value in waiting[start : start + _MANY_DELETED])
-            dataset.delete(f"{column} IN ({chosen})")
+        if not waiting or self.dataset is None:
+            return
+        with self._changing() as dataset:
+            for start in range(0, len(waiting), _MANY_DELETED):
+                chosen = ", ".join(str(int(value)) for value in waiting[start : start + _MANY_DELETED])
+                dataset.delete(f"{column} IN ({chosen})")
 
     def replace(self, rows: Iterable[pa.RecordBatch]) -> None:
         """Put other rows in the place of all, wholly or not at all."""
         reader = pa.RecordBatchReader.from_batches(self.schema, rows)
-        self._dataset = lance.write_dataset(reader, str(self.path), mode="overwrite")
+        with self._changing() as dataset:
+            mode = "create" if dataset is None else "overwrite"
+            self._dataset = lance.write_dataset(
+                reader, str(self.path), mode=mode, max_rows_per_file=self.rows_a_fragment
+            )
+
+    def build_index(self, column: str, name: str, partitions: int) -> None:
+        """Build the index by which the nearest vectors are found, in the place of the one before."""
+        with self._changing() as dataset:
+            dataset.create_index(
+                column, "IVF_FLAT", name=name, metric="cosine", num_partitions=partitions, replace=True
+            )
+
+    @contextmanager
+    def _changing(self) -> Iterator[Any]:
+        """Change a table that is whole, and seal what was written."""
+        dataset = self.dataset
+        with told_as_damage(self.path):
+            yield dataset
+            self._dataset.checkout_latest()
+            seal(self.path, int(self._dataset.version), self._seals)
+
+    def seal(self) -> None:
+        """Seal what a killed process, or an older smlstm, left without."""
+        dataset = self.dataset
+        if dataset is not None and int(dataset.version) != self._seals.version:
+            with told_as_damage(self.path):
+                seal(self.path, int(dataset.version), self._seals)
 
     def drop(self) -> None:
         """Delete the table."""
         self._dataset = None
         shutil.rmtree(self.path, ignore_errors=True)
+        if not self.path.is_dir():
+            self.path.unlink(missing_ok=True)
 
     def compact(self, force: bool = False) -> None:
         """Join the small pieces that many appends leave, and let go of what nobody can be reading any more.
 
         Only for who holds the library's lock: files that no version names are then left-overs of a killed process.
         """
-        dataset = self.dataset
-        if dataset is None:
+        if self.dataset is None:
             return
-        small = sum(1 for each in dataset.get_fragments() if each.count_rows() < self.rows_a_fragment // 2)
-        if small > _FEW_FRAGMENTS or force:
-            dataset.optimize.compact_files(target_rows_per_fragment=self.rows_a_fragment, batch_size=256)
-        elif len(dataset.versions()) <= _FEW_FRAGMENTS:
-            return
-        dataset.cleanup_old_versions(
-            older_than=timedelta(0) if force else timedelta(minutes=10), delete_unverified=True
-        )
+        with self._changing() as dataset:
+            small = sum(1 for each in dataset.get_fragments() if each.count_rows() < self.rows_a_fragment // 2)
+            if small > _FEW_FRAGMENTS or force:
+                dataset.optimize.compact_files(target_rows_per_fragment=self.rows_a_fragment, batch_size=256)
+            elif len(dataset.versions()) <= _FEW_FRAGMENTS:
+                return
+            dataset.cleanup_old_versions(
+                older_than=timedelta(0) if force else timedelta(minutes=10), delete_unverified=True
+            )
 
     @property
     def bytes(self) -> int:
         """What it takes on the disk."""
         files = (path for path in self.path.rglob("*") if path.is_file()) if self.path.exists() else ()
         return sum(path.stat().st_size for path in files)
+
+
+class Version:
+    """One version of a table, read when it is needed."""
+
+    def __init__(self, dataset: Any, table: Table) -> None:
+        self._dataset, self._table = dataset, table
+
+    def read(self, columns: Sequence[str], rows: Sequence[int] | None = None) -> pa.Table:
+        """Some columns of all rows, or of some in their order."""
+        with told_as_damage(self._table.path):
+            if rows is None:
+                return self._table.valid(self._dataset.to_table(columns=list(columns)))
+            found = self._table.valid(self._dataset.take(list(rows), columns=list(columns)))
+            if len(found) != len(rows):
+                raise ValueError(f"{len(rows) - len(found)} rows are missing")
+            return found
+
+    def nearest(self, columns: Sequence[str], **query: Any) -> pa.Table:
+        """Some columns of the rows that Lance finds nearest to a vector, and their `_distance`."""
+        with told_as_damage(self._table.path):
+            return self._dataset.to_table(columns=[*columns, "_distance"], nearest=query)
+
+    def indexed(self, name: str) -> int:
+        """How many rows an index holds; 0 where there is none."""
+        with told_as_damage(self._table.path):
+            return next(
+                (int(each.num_rows_indexed) for each in self._dataset.describe_indices() if each.name == name), 0
+            )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced; None where there is none."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def matrix(column: pa.ChunkedArray) -> Any:
@@ -198,7 +326,3 @@ def rows_of_lists(values: Any) -> pa.Array:
 def checksum(vector: Any, regions: Any) -> int:
     """By which damage to a stored photo is noticed."""
     return zlib.crc32(regions.tobytes(), zlib.crc32(vector.tobytes()))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 
 from smlstm.data.lock import Locked
 from smlstm.errors import InputError, SmlstmError
+from smlstm.search.damage import DamagedLibrary
 from smlstm.web.text import printable
 from smlstm.web.work import RETRY_SECONDS, Busy
 
@@ -23,7 +24,9 @@ _CODES = {401: "token", 403: "refused", 404: "not_found", 405: "method", 413: "t
 class Problem(BaseModel):
     """What went wrong."""
 
-    code: str = Field(description="input, not_found, busy, locked, token, refused, too_large, method or failed")
+    code: str = Field(
+        description="input, not_found, busy, locked, damaged, token, refused, too_large, method or failed"
+    )
     message: str = Field(description="A sentence that says what was wrong and what to do.")
     exit_code: int = Field(description="What the command line would end with.")
 
@@ -60,6 +63,9 @@ def answer_problems(app: FastAPI) -> None:
         if isinstance(error, Locked):
             return problem(409, str(error), code="locked", exit_code=error.exit_code)
         assert isinstance(error, SmlstmError)
+        if isinstance(error, DamagedLibrary):
+            logging.getLogger(__name__).error("%s", printable(error))
+            return problem(500, str(error), code="damaged", exit_code=error.exit_code)
         if isinstance(error, InputError):
             return problem(422, str(error), exit_code=error.exit_code)
         logging.getLogger(__name__).error("%s", error)
