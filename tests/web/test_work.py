@@ -123,27 +123,63 @@ def test_an_overload_is_answered_with_503_and_when_to_come_back(library):
     asyncio.run(run())
 
 
-def test_what_arrives_too_slowly_is_given_up_and_too_much_at_once_is_refused():
-    async def inner(scope, receive, send):
-        while (await receive()).get("more_body"):
-            pass
+async def reads_all(_, receive, send):
+    """Read a body to its end, and say so."""
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    async def ask(bodies, receive):
-        messages = []
 
-        async def send(message):
-            messages.append(message)
+async def ask(bodies, parts, path="/api/v1/search"):
+    """Send parts of a body and then nothing more, unless a part is the last; the status of the answer."""
+    messages, waiting = [], list(parts)
 
-        await bodies(scope("/api/v1/search", None), receive, send)
-        return messages[0]["status"]
+    async def receive():
+        if not waiting:
+            await asyncio.Event().wait()
+        part = waiting.pop(0)
+        return {"type": "http.request", "body": part.rstrip(b"."), "more_body": not part.endswith(b".")}
 
-    async def never():
-        await asyncio.Event().wait()
+    async def send(message):
+        messages.append(message)
 
+    await bodies(scope(path, None), receive, send)
+    return messages[0]["status"]
+
+
+UPLOAD = "/api/v1/uploads/annotate"
+
+
+def test_a_request_that_stalls_is_ended_long_before_its_time_is_over():
     async def run():
-        bodies = Bodies(inner, Settings(body_seconds=0.05, json_bytes=100, arriving_bytes=250))
-        assert await asyncio.gather(*(ask(bodies, never) for _ in range(3))) == [408, 408, 503]
-        assert await ask(bodies, never) == 408  # the places are free again
+        bodies = Bodies(reads_all, Settings(body_seconds=3600, idle_seconds=0.05))
+        assert await ask(bodies, []) == await ask(bodies, [b"x"], UPLOAD) == 408
+        assert await ask(bodies, [b"x", b"x."], UPLOAD) == 200
+
+    asyncio.run(run())
+
+
+def test_a_request_that_trickles_in_is_ended_in_time():
+    async def run():
+        bodies = Bodies(reads_all, Settings(body_seconds=0.05, idle_seconds=3600))
+        assert await ask(bodies, [b"x"]) == 408
+
+    asyncio.run(run())
+
+
+def test_stalled_uploads_take_only_what_has_arrived_and_nothing_from_questions():
+    async def run():
+        limits = Settings(idle_seconds=3600, upload_bytes=100, json_bytes=100, arriving_bytes=200)
+        bodies = Bodies(reads_all, limits)
+        stalled = [asyncio.create_task(ask(bodies, [b"x" * 10], UPLOAD)) for _ in range(19)]
+        await started(bodies, stalled)
+        assert await ask(bodies, [b"x" * 9, b"x."], UPLOAD) == 200  # though all announce 1,900 bytes
+        assert await ask(bodies, [b"x" * 11, b"x."], UPLOAD) == 503
+        assert await ask(bodies, [b"x" * 50, b"x."]) == 200  # a question
+        for task in stalled:
+            task.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+        assert await ask(bodies, [b"x" * 90, b"x."], UPLOAD) == 200  # what they had is free again
 
     asyncio.run(run())
 
