@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 
 from smlstm.data.lock import Locked
 from smlstm.errors import InputError, SmlstmError
+from smlstm.search.location import LibraryGone
 from smlstm.web.text import printable
 from smlstm.web.work import RETRY_SECONDS, Busy
 
@@ -23,7 +24,7 @@ _CODES = {401: "token", 403: "refused", 404: "not_found", 405: "method", 413: "t
 class Problem(BaseModel):
     """What went wrong."""
 
-    code: str = Field(description="input, not_found, busy, locked, token, refused, too_large, method or failed")
+    code: str = Field(description="input, not_found, busy, gone, locked, token, refused, too_large, method or failed")
     message: str = Field(description="A sentence that says what was wrong and what to do.")
     exit_code: int = Field(description="What the command line would end with.")
 
@@ -59,6 +60,9 @@ def answer_problems(app: FastAPI) -> None:
             return problem(404, str(error), exit_code=error.exit_code)
         if isinstance(error, Locked):
             return problem(409, str(error), code="locked", exit_code=error.exit_code)
+        if isinstance(error, LibraryGone):
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            return problem(503, str(error), code="gone", exit_code=error.exit_code, headers=later)
         assert isinstance(error, SmlstmError)
         if isinstance(error, InputError):
             return problem(422, str(error), exit_code=error.exit_code)
