@@ -199,6 +199,7 @@ class Library:
         minimum: float = 0.0,
         chosen: Filter | None = None,
         shortlist: int | None = None,
+        part: tuple[int, int] | None = None,
     ) -> "Found":
         """Find the k photos that match best.
 
@@ -206,6 +207,7 @@ class Library:
         wished: "0.5:at sunset". `similar` takes the shortlist from the photos most like one: a file, of the library or
         not, or the content of a match.
         `minimum` is the least match probability (without sentence: the least similarity).
+        `part` looks only at what lies between two places of the shortlist: (100, 300) are 200 from the 101st on.
         """
         from smlstm.search.query import parse_term  # noqa: PLC0415
         from smlstm.search.searching import SHORTLIST  # noqa: PLC0415
@@ -219,7 +221,7 @@ class Library:
         searcher = self.searcher()
         like = None if similar is None else self._embedding(searcher, similar)
         size = SHORTLIST if shortlist is None else shortlist
-        return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like)
+        return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like, part=part)
 
     def explain(self, matches: Iterable["Match"], sentence: str) -> "list[Explanation]":
         """What the reranker looked at in photos that were found; the CNN has no part in it."""
