@@ -54,15 +54,14 @@ def answer_problems(app: FastAPI) -> None:
     """Make an application answer every failure in this form."""
 
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        if isinstance(error, Busy):
-            return problem(503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
+        if isinstance(error, Busy | LibraryGone):
+            code = "gone" if isinstance(error, LibraryGone) else "busy"
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            return problem(503, str(error), code=code, exit_code=error.exit_code, headers=later)
         if isinstance(error, NotFound):
             return problem(404, str(error), exit_code=error.exit_code)
         if isinstance(error, Locked):
             return problem(409, str(error), code="locked", exit_code=error.exit_code)
-        if isinstance(error, LibraryGone):
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            return problem(503, str(error), code="gone", exit_code=error.exit_code, headers=later)
         assert isinstance(error, SmlstmError)
         if isinstance(error, InputError):
             return problem(422, str(error), exit_code=error.exit_code)
