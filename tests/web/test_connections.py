@@ -98,6 +98,7 @@ def test_bodies_that_do_not_end_keep_nobody_out():
 def test_who_does_not_take_an_answer_is_let_go():
     with serving(idle_seconds=1) as (port, crowd), connect(port) as connection:
         connection.sendall(WHOLE.replace(b"/ ", b"/large ", 1))
+        assert connection.recv(1)  # the answer has begun
         for _ in range(600):
             if not len(crowd):
                 break
