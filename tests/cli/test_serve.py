@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
@@ -22,11 +22,11 @@ def model(tmp_path_factory):
 
 
 @contextmanager
-def served(*arguments):
-    """A server on a free port: the process, and the address that it printed."""
+def served(*arguments, before=()):
+    """A server on a free port, behind the command `before`: the process, and the address that it printed."""
     command = [sys.executable, "-c", "from smlstm.cli import main; main()", "serve", "--port", "0", "--no-open"]
     process = subprocess.Popen(
-        [*command, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*before, *command, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         address = process.stdout.readline().strip()
@@ -65,6 +65,21 @@ def test_other_machines_need_a_token_which_is_made_up(model, tmp_path):
         here = f"http://127.0.0.1:{page.rstrip('/').rpartition(':')[2]}/api/v1/library"
         assert httpx.get(here).status_code == 401
         assert httpx.get(here, headers={"Authorization": f"Bearer {token}"}).json()["photos"] == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of files")
+def test_half_open_connections_silence_no_server_and_fill_no_log(model, tmp_path):
+    few_files = ["sh", "-c", 'ulimit -n 400; exec "$@"', "sh"]
+    options = ("--host", "0.0.0.0", "--library", tmp_path / "library", "--model", model)
+    with ExitStack() as half_open, served(*options, before=few_files) as (process, address):
+        port = int(address.partition("/?token=")[0].rpartition(":")[2])
+        for _ in range(500):
+            connection = half_open.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0")
+        assert httpx.get(f"http://127.0.0.1:{port}/api/v1/health").json()["status"] == "ok"
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 0 and len(told.splitlines()) < 10, told
 
 
 def test_a_port_that_is_taken_is_told(model, tmp_path):

@@ -45,6 +45,15 @@ def test_the_shortlist_bounds_what_is_looked_at_closely(library, photos):
     assert len(library.search(RED, k=5, shortlist=3)) == 5
 
 
+def test_parts_of_a_shortlist_have_no_photo_twice_or_never(library, photos):
+    library.index(photos)
+    parts = [library.search(RED, shortlist=6, part=part) for part in ((0, 2), (2, 5), (5, 6), (6, 9))]
+    assert [len(part) for part in parts] == [2, 3, 1, 0] and all(part.searched == 6 for part in parts)
+    least = [min(match.similarity for match in part) for part in parts[:3]]
+    assert least == sorted(least, reverse=True)
+    assert {match.path for part in parts for match in part} == {match.path for match in library.search(RED)}
+
+
 def test_a_floor_can_leave_nothing(library, photos):
     library.index(photos)
     all_of_them = library.search(RED)

@@ -33,6 +33,18 @@ def test_a_sentence_becomes_its_words(sentence: str, words: list[str]) -> None:
     assert tokenise(sentence) == words
 
 
+def test_marks_without_end_are_cut_so_that_no_sentence_takes_long() -> None:
+    """Some of these took a quarter of an hour: the time to put marks in order grows with the square of their number."""
+    for marks in ("\u0301\u0316", "\u0301\u00ad\u0316", "\uff9e\u0301", "\u0344\u0316", "\u0301\u0f71\u0f74"):
+        (word, end) = tokenise("a" + marks * 500_000 + " dog")
+        assert end == "dog" and len(word) <= 31 and tokenise(word) == [word]
+
+
+def test_as_many_marks_as_anyone_writes_stay() -> None:
+    marks = "".join(map(chr, range(0x326, 0x326 + 28)))
+    assert tokenise(f"z{marks} dog") == [unicodedata.normalize("NFKC", f"z{marks}"), "dog"]
+
+
 @given(st.text())
 def test_any_string_gives_words_that_stay_as_they_are(sentence: str) -> None:
     words = tokenise(sentence)

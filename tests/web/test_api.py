@@ -54,6 +54,14 @@ def test_results_go_on_without_a_photo_twice_or_never(client, monkeypatch):
     assert SHORTLISTS[0] == 100
 
 
+def test_who_begins_in_the_middle_sees_what_others_see_there(client, client_of, monkeypatch):
+    monkeypatch.setattr("smlstm.web.results.SHORTLISTS", (8, 16, 24, 64))
+    question = {"sentence": "a green square on grass"}
+    pages = [ask(client, **question, offset=offset, limit=5)["photos"] for offset in (0, 5, 10, 15, 20)]
+    with client_of() as other:
+        assert ask(other, **question, offset=20, limit=5)["photos"] == pages[-1]
+
+
 def test_minimum_cuts_what_matches_less(client, pictures):
     everything = ask(client, sentence=caption(pictures[0]), limit=100)["photos"]
     some = ask(client, sentence=caption(pictures[0]), minimum=0.5, limit=100)["photos"]

@@ -228,6 +228,24 @@ def test_broken_uploads_are_told(address, open_page):
     expect(status).to_have_text("Cannot read photo bomb.png: 60000 x 60000 pixels are over the limit of 64 megapixels.")
 
 
+def test_a_library_that_was_deleted_is_told(open_page, pair, pictures, tmp_path):
+    save(pictures[:3], tmp_path / "photos")
+    library = Library(tmp_path / "library", model=pair, runtime="torch")
+    library.index(tmp_path / "photos")
+    with serving(create_app(library, Settings())) as address:
+        page = open_page(address)
+        expect(tiles(page).first).to_be_visible()
+        library.folder.rename(tmp_path / "away")
+        page.expected.append("503")  # which the browser writes of every such answer
+        page.get_by_label("Describe the photo").fill("a circle")
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator("#notice")).to_contain_text(f"The library in {library.folder} is not there any more")
+        (tmp_path / "away").rename(library.folder)
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator("#status")).to_contain_text("of 3 photos")
+        page.close()  # before the server goes
+
+
 @pytest.mark.parametrize("model", ["scenes", "shipped"])
 def test_with_the_keyboard_alone(request, open_page, pictures, model):
     shipped = model == "shipped"

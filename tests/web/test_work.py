@@ -123,27 +123,63 @@ def test_an_overload_is_answered_with_503_and_when_to_come_back(library):
     asyncio.run(run())
 
 
-def test_what_arrives_too_slowly_is_given_up_and_too_much_at_once_is_refused():
-    async def inner(scope, receive, send):
-        while (await receive()).get("more_body"):
-            pass
+async def reads_all(_, receive, send):
+    """Read a body to its end, and say so."""
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    async def ask(bodies, receive):
-        messages = []
 
-        async def send(message):
-            messages.append(message)
+async def ask(bodies, parts, path="/api/v1/search"):
+    """Send parts of a body and then nothing more, unless a part is the last; the status of the answer."""
+    messages, waiting = [], list(parts)
 
-        await bodies(scope("/api/v1/search", None), receive, send)
-        return messages[0]["status"]
+    async def receive():
+        if not waiting:
+            await asyncio.Event().wait()
+        part = waiting.pop(0)
+        return {"type": "http.request", "body": part.rstrip(b"."), "more_body": not part.endswith(b".")}
 
-    async def never():
-        await asyncio.Event().wait()
+    async def send(message):
+        messages.append(message)
 
+    await bodies(scope(path, None), receive, send)
+    return messages[0]["status"]
+
+
+UPLOAD = "/api/v1/uploads/annotate"
+
+
+def test_a_request_that_stalls_is_ended_long_before_its_time_is_over():
     async def run():
-        bodies = Bodies(inner, Settings(body_seconds=0.05, json_bytes=100, arriving_bytes=250))
-        assert await asyncio.gather(*(ask(bodies, never) for _ in range(3))) == [408, 408, 503]
-        assert await ask(bodies, never) == 408  # the places are free again
+        bodies = Bodies(reads_all, Settings(body_seconds=3600, idle_seconds=0.05))
+        assert await ask(bodies, []) == await ask(bodies, [b"x"], UPLOAD) == 408
+        assert await ask(bodies, [b"x", b"x."], UPLOAD) == 200
+
+    asyncio.run(run())
+
+
+def test_a_request_that_trickles_in_is_ended_in_time():
+    async def run():
+        bodies = Bodies(reads_all, Settings(body_seconds=0.05, idle_seconds=3600))
+        assert await ask(bodies, [b"x"]) == 408
+
+    asyncio.run(run())
+
+
+def test_stalled_uploads_take_only_what_has_arrived_and_nothing_from_questions():
+    async def run():
+        limits = Settings(idle_seconds=3600, upload_bytes=100, json_bytes=100, arriving_bytes=200)
+        bodies = Bodies(reads_all, limits)
+        stalled = [asyncio.create_task(ask(bodies, [b"x" * 10], UPLOAD)) for _ in range(19)]
+        await started(bodies, stalled)
+        assert await ask(bodies, [b"x" * 9, b"x."], UPLOAD) == 200  # though all announce 1,900 bytes
+        assert await ask(bodies, [b"x" * 11, b"x."], UPLOAD) == 503
+        assert await ask(bodies, [b"x" * 50, b"x."]) == 200  # a question
+        for task in stalled:
+            task.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+        assert await ask(bodies, [b"x" * 90, b"x."], UPLOAD) == 200  # what they had is free again
 
     asyncio.run(run())
 
@@ -156,16 +192,66 @@ def scope(path, body):
             "server": ("127.0.0.1", 80)}  # fmt: skip
 
 
-def test_a_ranking_grows_behind_what_was_shown(monkeypatch):
-    monkeypatch.setattr("smlstm.web.results.SHORTLISTS", (2, 4))
-    orders, asked = {2: (1, 2), 4: (3, 2, 4, 1)}, []
+class Asked:
+    """A question to nine photos, of which some parts are put in order; remembers which."""
 
-    def ask(shortlist):
-        asked.append(shortlist)
-        return Found(tuple(Match(None, 0.5, 0.5, content=each) for each in orders[shortlist]), searched=9)
+    def __init__(self, searched=9, least=0):
+        self.searched, self.least, self.parts = searched, least, []
 
-    ranking = Ranking(ask)
-    first, more, _ = ranking.part(0, 3)
-    assert [match.content for match in first] == [1, 2] and more and asked == [2]
-    rest, more, _ = ranking.part(2, 3)
-    assert [match.content for match in rest] == [3, 4] and not more and asked == [2, 4]
+    def __call__(self, start, end):
+        self.parts.append((start, end))
+        there = [each for each in range(start, min(end, self.searched)) if each >= self.least]
+        return Found(tuple(Match(None, 0.5, 0.5, content=each) for each in reversed(there)), searched=self.searched)
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    monkeypatch.setattr("smlstm.web.results.SHORTLISTS", (2, 4, 6, 8))
+
+
+def shown(ranking, offset, limit):
+    found, more, _ = ranking.part(offset, limit)
+    return [match.content for match in found], more
+
+
+def test_a_ranking_grows_behind_what_was_shown(parts):
+    asked = Asked()
+    ranking = Ranking(asked, countable=True)
+    assert shown(ranking, 0, 3) == ([1, 0], True) and asked.parts == [(0, 2)]
+    assert shown(ranking, 2, 3) == ([3, 2, 5], True) and asked.parts == [(0, 2), (2, 4), (4, 6)]
+    assert shown(ranking, 5, 3) == ([4, 7, 6], False) and asked.parts[3:] == [(6, 8)]
+    assert shown(ranking, 0, 3) == ([1, 0], True) and len(asked.parts) == 4
+
+
+def test_who_asks_for_the_end_waits_for_no_part_before_it(parts):
+    asked = Asked()
+    ranking = Ranking(asked, countable=True)
+    assert shown(ranking, 6, 2) == ([7, 6], False) and asked.parts == [(6, 8)]
+    assert shown(ranking, 3, 2) == ([2, 5], True) and asked.parts[1:] == [(2, 4), (4, 6)]
+    assert [shown(ranking, each, 2)[0] for each in (0, 2, 4, 6)] == [[1, 0], [3, 2], [5, 4], [7, 6]]
+
+
+def test_beyond_all_that_is_shown_there_is_nothing(parts):
+    asked = Asked()
+    assert shown(Ranking(asked, countable=True), 8, 2) == ([], False) and asked.parts == [(0, 2)]
+    assert shown(Ranking(Asked(searched=3), countable=True), 2, 2) == ([2], False)
+    assert shown(Ranking(Asked(searched=0), countable=True), 0, 2) == ([], False)
+
+
+def test_where_photos_are_left_out_none_comes_twice_or_never(parts):
+    for least in range(9):
+        ranking, found = Ranking(Asked(least=least), countable=False), []
+        more = True
+        while more:
+            page, more = shown(ranking, len(found), 1)
+            assert page or not more
+            found += page
+        assert sorted(found) == list(range(least, 8))
+
+
+def test_what_another_part_has_shown_does_not_come_again(parts):
+    def ask(start, end):
+        return Found((Match(None, 0.5, 0.5, content=min(start, 2)), Match(None, 0.5, 0.5, content=end)), searched=9)
+
+    found, _, _ = Ranking(ask, countable=False).part(1, 99)
+    assert [match.content for match in found] == [2, 4, 6, 8]

@@ -136,8 +136,9 @@ def _filter(folders: list[Path], path: list[str] | None, since: str | None, unti
 
 
 def _bring_in_step(opened: "Library", folders: list[Path]) -> None:
-    """Index what is new; a library that another process writes is searched as it is."""
+    """Index what is new; a library that another process writes, or nobody can, is searched as it is."""
     from smlstm.data.lock import Locked  # noqa: PLC0415
+    from smlstm.search.location import ReadOnlyLibrary  # noqa: PLC0415
 
     if not folders and not opened.manifest.folders:
         raise InputError(
@@ -146,7 +147,9 @@ def _bring_in_step(opened: "Library", folders: list[Path]) -> None:
     with IndexProgress() as progress:
         try:
             outcome = opened.index(*folders, watch=progress)
-        except Locked as error:
+        except (Locked, ReadOnlyLibrary) as error:
+            if isinstance(error, ReadOnlyLibrary) and not opened.files.exists:
+                raise  # nor is there anything to search
             typer.echo(f"{printable(error)}; searching what is there", err=True)
             return
     for note in outcome.notes:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from smlstm.batch import Batch, ImageFeatures, join
+from smlstm.device import settle_device
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matcher import Matcher, evaluating
 from smlstm.scoring.images import ImageSource
@@ -58,9 +59,9 @@ class Engine:
 
     def __init__(self, matcher: Matcher, precision: str, device: torch.device | str | None) -> None:
         here = next(matcher.parameters()).device
-        self.device = here if device is None else torch.device(device)
+        self.device = settle_device(device, here)
         self.given = matcher
-        if self.device.type != here.type:
+        if self.device != here:
             matcher = copy.deepcopy(matcher).to(self.device)  # the caller's stays where it is
         self.matcher = matcher
         self.dtype = choose_precision(precision, self.device)

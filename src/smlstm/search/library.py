@@ -7,7 +7,10 @@
 ...     print(match.probability, match.path)
 """
 
+import errno
+import logging
 import os
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,9 +26,9 @@ from smlstm.errors import InputError
 from smlstm.search import care
 from smlstm.search.changes import find_changes, real_folder
 from smlstm.search.damage import DamagedLibrary
-from smlstm.search.location import library_folder
+from smlstm.search.location import LibraryGone, ReadOnlyLibrary, library_folder
 from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
-from smlstm.search.migration import drop_outdated, is_outdated, migrate
+from smlstm.search.migration import drop_outdated, is_outdated, migrate, rewrite
 from smlstm.search.shortlist import EXACT_BELOW, keep_index
 from smlstm.search.snapshot import Filter, Snapshot
 from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
 FILE_ROWS, PHOTO_ROWS = 1 << 20, 4096
 """Rows that a piece of each table has when it is full."""
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, order=True)
@@ -78,6 +83,7 @@ class Library:
         self._model = model
         self._snapshot: Snapshot | None = None
         self._guard = threading.Lock()
+        self._there = (False, False, False)
         self.files = Table(self.folder / "files.lance", FILES, FILE_ROWS)
 
     @cached_property
@@ -107,9 +113,19 @@ class Library:
         schema = photo_schema(self.pair.shortlist.config.sentence_width, self.packing.width)
         table = Table(self.folder / f"photos-{self.pair.digest[:16]}.{FORMAT}.lance", schema, PHOTO_ROWS)
         if not table.exists and is_outdated(self.folder, self.pair.digest):
-            with self.writing():
-                migrate(self.folder, self.pair.digest, table, self.packing)
+            try:
+                with self.writing():
+                    migrate(self.folder, self.pair.digest, table, self.packing)
+            except ReadOnlyLibrary as error:
+                _log.warning("%s: its photos are rewritten elsewhere, for now", error)
+                table = Table(Path(self._elsewhere.name) / table.path.name, schema, PHOTO_ROWS)
+                rewrite(self.folder, self.pair.digest, table, self.packing)
         return table
+
+    @cached_property
+    def _elsewhere(self) -> "tempfile.TemporaryDirectory[str]":
+        """Where a library that cannot be written is brought to the present format; deleted with this object."""
+        return tempfile.TemporaryDirectory(prefix="smlstm-")
 
     @cached_property
     def eyes(self) -> "Eyes":
@@ -126,11 +142,15 @@ class Library:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the lock that keeps a second indexer out."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             lock = WriterLock(self.folder / "lock")
         except IsADirectoryError:
             raise DamagedLibrary(self.folder / "lock", "it is a folder") from None
+        except OSError as error:
+            if error.errno in _NOT_WRITABLE:
+                raise ReadOnlyLibrary(self.folder, error) from None
+            raise
         try:
             yield
         finally:
@@ -140,6 +160,7 @@ class Library:
         """The same library and model with tables of its own: for a thread that writes while others search."""
         other = Library(self.folder, model=self.pair, runtime=self.runtime, exact_below=self.exact_below)
         other.__dict__["eyes"] = self.eyes  # one CNN for both
+        other._there = self._there
         return other
 
     def index(
@@ -157,6 +178,8 @@ class Library:
         from smlstm.search.indexing import Indexer  # noqa: PLC0415
 
         wanted = [real_folder(folder) for folder in folders]
+        if not wanted:
+            self._refuse_if_gone()
         photos = self.photos  # which may have to be written anew
         with self.writing():
             manifest = self.manifest
@@ -190,6 +213,7 @@ class Library:
         minimum: float = 0.0,
         chosen: Filter | None = None,
         shortlist: int | None = None,
+        part: tuple[int, int] | None = None,
     ) -> "Found":
         """Find the k photos that match best.
 
@@ -197,6 +221,7 @@ class Library:
         wished: "0.5:at sunset". `similar` takes the shortlist from the photos most like one: a file, of the library or
         not, or the content of a match.
         `minimum` is the least match probability (without sentence: the least similarity).
+        `part` looks only at what lies between two places of the shortlist: (100, 300) are 200 from the 101st on.
         """
         from smlstm.search.query import parse_term  # noqa: PLC0415
         from smlstm.search.searching import SHORTLIST  # noqa: PLC0415
@@ -210,7 +235,7 @@ class Library:
         searcher = self.searcher()
         like = None if similar is None else self._embedding(searcher, similar)
         size = SHORTLIST if shortlist is None else shortlist
-        return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like)
+        return searcher.search(terms, chosen or Filter(), k=k, shortlist=size, minimum=minimum, like=like, part=part)
 
     def explain(self, matches: Iterable["Match"], sentence: str) -> "list[Explanation]":
         """What the reranker looked at in photos that were found; the CNN has no part in it."""
@@ -238,11 +263,20 @@ class Library:
 
     def snapshot(self) -> Snapshot:
         """The library as it is now; read again only if it has changed."""
-        read_manifest(self.folder)  # which refuses a library of a newer format
+        self._refuse_if_gone()
         with self._guard:
             if self._snapshot is None or self._snapshot.versions != (self.files.version, self.photos.version):
                 self._snapshot = Snapshot(self.files, self.photos)
             return self._snapshot
+
+    def _refuse_if_gone(self) -> None:
+        """Tell an empty library from one that was deleted since it was last looked at."""
+        there = (read_manifest(self.folder) is not None, self.files.exists, self.photos.exists)
+        with self._guard:
+            if any(before and not now for before, now in zip(self._there, there, strict=True)):
+                self._snapshot = None  # another may take its place, with the same numbers for its versions
+                raise LibraryGone(self.folder)
+            self._there = there
 
     def _embedding(self, searcher: "Searcher", photo: str | Path | int) -> "Tensor":
         """A photo's unit vector: out of the library where it is known, else by the CNN."""

@@ -41,7 +41,16 @@ def drop_outdated(library: Path, digest: str) -> None:
 
 
 def migrate(library: Path, digest: str, new: Table, packing: "Packing") -> None:
-    """Rewrite a model's photos; only for who holds the library's lock."""
+    """Rewrite a model's photos in their place; only for who holds the library's lock."""
+    rewrite(library, digest, new, packing)
+    manifest = read_manifest(library) or Manifest()
+    manifest.format = FORMAT
+    write_manifest(library, manifest)
+    Table(_old_path(library, digest), pa.schema([]), 1).drop()
+
+
+def rewrite(library: Path, digest: str, new: Table, packing: "Packing") -> None:
+    """Write a model's photos into a table of the present format."""
     old = Table(_old_path(library, digest), pa.schema([]), 1)
     _log.warning("%s: rewriting %d photos for format %d, once", library, len(old), FORMAT)
     width = new.schema.field("embedding").type.list_size
@@ -58,7 +67,3 @@ def migrate(library: Path, digest: str, new: Table, packing: "Packing") -> None:
             yield from table.cast(new.schema).combine_chunks().to_batches()
 
     new.replace(rewritten())
-    manifest = read_manifest(library) or Manifest()
-    manifest.format = FORMAT
-    write_manifest(library, manifest)
-    old.drop()

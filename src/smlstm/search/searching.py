@@ -45,7 +45,15 @@ class Searcher:
     prepared: PreparedPhotos = field(default_factory=PreparedPhotos)
 
     def search(
-        self, terms: Sequence[Term], chosen: Filter, *, k: int, shortlist: int, minimum: float, like: Tensor | None
+        self,
+        terms: Sequence[Term],
+        chosen: Filter,
+        *,
+        k: int,
+        shortlist: int,
+        minimum: float,
+        like: Tensor | None,
+        part: tuple[int, int] | None = None,
     ) -> Found:
         """The k best photos; with `like`, an embedding, the shortlist is what is nearest to it."""
         files = self.snapshot.files(chosen)
@@ -56,6 +64,8 @@ class Searcher:
         if like is None:
             like = direction(terms, self.pair.embed_sentences(sentences))
         rows, cosines = nearest(self.snapshot, like.numpy(), allowed, size, self.exact_below)
+        if part is not None:
+            rows, cosines = rows[slice(*part)], cosines[slice(*part)]
         candidates = [_Candidate(int(row), float(cosine)) for row, cosine in zip(rows, cosines, strict=True)]
         if terms and candidates and shortlist:
             candidates = self._rerank(terms, candidates)

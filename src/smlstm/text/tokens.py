@@ -22,9 +22,24 @@ def tokenise(sentence: str) -> list[str]:
     """
     if sentence.isascii():
         return _ASCII_WORD.findall(sentence.lower())
-    lowered = unicodedata.normalize("NFKC", sentence).translate(_CLEANED).lower()
+    # What splits no word goes first: it would part marks that then come together.
+    lowered = unicodedata.normalize("NFKC", _with_few_marks(sentence.translate(_CLEANED))).translate(_CLEANED).lower()
     # Lower case may undo the normal form; a word must have one spelling.
-    return _unicode_word().findall(unicodedata.normalize("NFKC", lowered).translate(_CLEANED))
+    return _unicode_word().findall(_with_few_marks(unicodedata.normalize("NFKC", lowered).translate(_CLEANED)))
+
+
+def _with_few_marks(text: str) -> str:
+    """Drop marks beyond the 30th on one letter, as no language has them: to put n in order takes n squared time.
+
+    30 is what Unicode's Stream-Safe Text Format (UAX 15) allows.
+    """
+    return _many_marks().sub(r"\1", text)
+
+
+@cache
+def _many_marks() -> re.Pattern[str]:
+    # The two sound marks of halfwidth katakana are letters to Unicode until they are normalised.
+    return re.compile(rf"([{_marks()}\uff9e\uff9f]{{30}})[{_marks()}\uff9e\uff9f]+")
 
 
 @cache
@@ -34,6 +49,13 @@ def _unicode_word() -> re.Pattern[str]:
     Marks (accents that NFKC could not compose, vowel signs of Indic, Arabic or Hebrew) are not \\w in Python's re:
     without them such words would fall to pieces. Joiners (U+200C, U+200D) count only inside a word.
     """
+    letter = rf"[^\W\d_](?:[{_marks()}]|[\u200c\u200d](?=[^\W\d_]))*"
+    return re.compile(rf"(?:{letter})+(?:'(?:{letter})+)*|\d+")
+
+
+@cache
+def _marks() -> str:
+    """All marks, as ranges of a pattern's set."""
     marks = [
         code
         for code in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0))
@@ -41,6 +63,4 @@ def _unicode_word() -> re.Pattern[str]:
     ]
     starts = [code for code in marks if unicodedata.category(chr(code - 1)) not in ("Mn", "Mc", "Me")]
     ends = [code for code in marks if unicodedata.category(chr(code + 1)) not in ("Mn", "Mc", "Me")]
-    ranges = "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
-    letter = rf"[^\W\d_](?:[{ranges}]|[\u200c\u200d](?=[^\W\d_]))*"
-    return re.compile(rf"(?:{letter})+(?:'(?:{letter})+)*|\d+")
+    return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))

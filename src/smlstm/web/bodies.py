@@ -1,7 +1,6 @@
 """How much may arrive: the bytes of a request, the time it takes, and the bytes of all that arrive at once."""
 
 import asyncio
-from collections.abc import Callable
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -12,93 +11,106 @@ from smlstm.web.settings import MEGABYTE, Settings
 from smlstm.web.work import RETRY_SECONDS
 
 UPLOADS = "/api/v1/uploads/"
+_CLOSE = {"Connection": "close"}  # the rest of what was refused is not read
 
 
-class _TooLarge(Exception):
-    pass
+_SHARE_OF_QUESTIONS = 1 / 8
 
 
-class _TooSlow(Exception):
+class _Refused(Exception):
     pass
 
 
 class Bodies:
-    """Reads no more of a request than is allowed, whatever its headers say."""
+    """Reads no more of a request than is allowed, whatever its headers say.
+
+    What counts of all that arrive is what has arrived, not what was announced; uploads and other requests are counted
+    apart, so that photos on a slow line keep no question waiting.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings = app, settings
-        self._arriving = 0  # bytes
+        self._uploads = _Arriving(max(settings.upload_bytes, settings.arriving_bytes))
+        self._questions = _Arriving(max(settings.json_bytes, int(_SHARE_OF_QUESTIONS * settings.arriving_bytes)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
             await self.app(scope, receive, send)
             return
-        most = self.settings.upload_bytes if scope["path"].startswith(UPLOADS) else self.settings.json_bytes
+        is_upload = scope["path"].startswith(UPLOADS)
+        most = self.settings.upload_bytes if is_upload else self.settings.json_bytes
         size = _said(Headers(scope=scope))
         if size is not None and size > most:
             await _too_large(most)(scope, receive, send)
             return
-        size = most if size is None else size
-        if self._arriving and self._arriving + size > self.settings.arriving_bytes:
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            await problem(503, "too many requests arrive at once: try again", headers=later)(scope, receive, send)
-            return
-        self._arriving += size
-        reading = _Reading(receive, most, self.settings.body_seconds, lambda: self._arrived(size))
+        reading = _Reading(receive, most, self.settings, self._uploads if is_upload else self._questions)
         started = False
 
         async def watched(message: Message) -> None:
             nonlocal started
-            if started or not reading.refused:  # the framework turns what stopped it into an answer of its own
+            if started or reading.refusal is None:  # the framework turns what stopped it into an answer of its own
                 started = True
                 await send(message)
 
         try:
             await self.app(scope, reading, watched)
-        except (_TooLarge, _TooSlow):
+        except _Refused:
             pass
         finally:
             reading.end()
-        if reading.refused and not started:
-            answer = _too_large(most) if reading.refused == 413 else problem(408, "the request took too long to arrive")
-            await answer(scope, receive, send)
+        if reading.refusal is not None and not started:
+            await reading.refusal(scope, receive, send)
 
-    def _arrived(self, size: int) -> None:
-        self._arriving -= size
+
+class _Arriving:
+    """Bytes of requests that are not whole yet."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.bytes = most, 0
 
 
 class _Reading:
     """Hands on what arrives, and counts."""
 
-    def __init__(self, receive: Receive, most: int, seconds: float, arrived: Callable[[], None]) -> None:
-        self._receive, self._most, self._arrived = receive, most, arrived
-        self._until = asyncio.get_running_loop().time() + seconds
-        self._bytes, self._whole = 0, False
-        self.refused = 0
+    def __init__(self, receive: Receive, most: int, settings: Settings, arriving: _Arriving) -> None:
+        self._receive, self._most, self._arriving = receive, most, arriving
+        self._until = asyncio.get_running_loop().time() + settings.body_seconds
+        self._patience = settings.idle_seconds
+        self._bytes, self._counted, self._whole = 0, 0, False
+        self.refusal: Response | None = None
 
     async def __call__(self) -> Message:
         if self._whole:
             return await self._receive()
         left = self._until - asyncio.get_running_loop().time()
         try:
-            message = await asyncio.wait_for(self._receive(), max(left, 0.001))
+            message = await asyncio.wait_for(self._receive(), max(min(left, self._patience), 0.001))
         except (TimeoutError, asyncio.TimeoutError):
-            self.refused = 408
-            raise _TooSlow from None
-        self._bytes += len(message.get("body", b""))
+            raise self._refuse(problem(408, "the request took too long to arrive", headers=_CLOSE)) from None
+        new = len(message.get("body", b""))
+        self._bytes += new
         if self._bytes > self._most:
-            self.refused = 413
-            raise _TooLarge
+            raise self._refuse(_too_large(self._most))
         if not message.get("more_body"):
             self.end()
+        elif self._arriving.bytes + new > self._arriving.most:
+            later = {"Retry-After": str(RETRY_SECONDS), **_CLOSE}
+            raise self._refuse(problem(503, "too much arrives at once: try again", headers=later))
+        else:
+            self._arriving.bytes += new
+            self._counted += new
         return message
+
+    def _refuse(self, answer: Response) -> _Refused:
+        self.refusal = answer
+        return _Refused()
 
     def end(self) -> None:
         """Nothing more is to arrive: another request may."""
-        if not self._whole:
-            self._whole = True
-            self._arrived()
+        self._whole = True
+        self._arriving.bytes -= self._counted
+        self._counted = 0
 
 
 def _said(headers: Headers) -> int | None:
@@ -109,4 +121,4 @@ def _said(headers: Headers) -> int | None:
 
 def _too_large(most: int) -> Response:
     size = f"{most / MEGABYTE:g} MB" if most >= MEGABYTE else f"{most} bytes"
-    return problem(413, f"the request is larger than {size}", exit_code=3, headers={"Connection": "close"})
+    return problem(413, f"the request is larger than {size}", exit_code=3, headers=_CLOSE)

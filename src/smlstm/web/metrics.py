@@ -7,6 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from smlstm.search.location import LibraryGone
+
 if TYPE_CHECKING:
     from smlstm.web.service import Service
 
@@ -60,6 +62,12 @@ class _State(Collector):
             ("smlstm_indexing", "1 while photos are taken in.", int(indexing.running)),
             ("smlstm_indexing_done", "Files that the indexing at work is through with.", indexing.done),
             ("smlstm_indexing_total", "Files that the indexing at work has to see to.", indexing.total),
-            ("smlstm_photos", "Photos that can be found.", service.served.photo_count()),
+            ("smlstm_photos", "Photos that can be found.", self._photos()),
         ):
             yield GaugeMetricFamily(name, about, value)
+
+    def _photos(self) -> int:
+        try:
+            return self.service.served.photo_count()
+        except LibraryGone:
+            return 0

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 from smlstm.data.lock import Locked
 from smlstm.errors import InputError, SmlstmError
 from smlstm.search.damage import DamagedLibrary
+from smlstm.search.location import LibraryGone
 from smlstm.web.text import printable
 from smlstm.web.work import RETRY_SECONDS, Busy
 
@@ -25,7 +26,7 @@ class Problem(BaseModel):
     """What went wrong."""
 
     code: str = Field(
-        description="input, not_found, busy, locked, damaged, token, refused, too_large, method or failed"
+        description="input, not_found, busy, gone, locked, damaged, token, refused, too_large, method or failed"
     )
     message: str = Field(description="A sentence that says what was wrong and what to do.")
     exit_code: int = Field(description="What the command line would end with.")
@@ -56,8 +57,10 @@ def answer_problems(app: FastAPI) -> None:
     """Make an application answer every failure in this form."""
 
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        if isinstance(error, Busy):
-            return problem(503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
+        if isinstance(error, Busy | LibraryGone):
+            code = "gone" if isinstance(error, LibraryGone) else "busy"
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            return problem(503, str(error), code=code, exit_code=error.exit_code, headers=later)
         if isinstance(error, NotFound):
             return problem(404, str(error), exit_code=error.exit_code)
         if isinstance(error, Locked):

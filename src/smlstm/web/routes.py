@@ -24,7 +24,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         409: "another indexing is under way",
         413: "too large",
         422: "cannot be worked on",
-        503: "busy: come back after `Retry-After` seconds",
+        503: "busy, or the library is not there any more: come back after `Retry-After` seconds",
     }.items()
 }
 _FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}  # a photo's name is the hash of its content

@@ -12,9 +12,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from smlstm.errors import SmlstmError
+from smlstm.web.connections import Quiet, connections_within
 
 _SECONDS_TO_FINISH = 15
-_PATIENT_CONNECTIONS = 256
+_PATIENT_CONNECTIONS = 128
 
 
 class _Server(uvicorn.Server):
@@ -39,6 +40,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
+        asyncio.get_running_loop().set_exception_handler(Quiet())
         await super().startup(sockets)
         if self.started:
             self._ready()
@@ -73,6 +75,7 @@ def run(app: FastAPI, found: socket.socket, ready: Callable[[], None]) -> None:
     torch.set_num_threads(1)
     config = uvicorn.Config(
         app,
+        http=connections_within(app.state.service.settings, _PATIENT_CONNECTIONS),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -21,7 +21,7 @@ from smlstm.web import answers
 from smlstm.web.answers import Explained, Photo, content_of_id
 from smlstm.web.indexing import Background
 from smlstm.web.pictures import Pictures, as_png, read_picture
-from smlstm.web.questions import Naming, Pairs, Question, Where
+from smlstm.web.questions import MOST_RESULTS, Naming, Pairs, Question, Where
 from smlstm.web.read_ahead import ReadAhead
 from smlstm.web.results import Rankings
 from smlstm.web.served import Served
@@ -68,21 +68,24 @@ class Service:
             self.served.match(similar)
         chosen = self.served.filter(question)
 
-        def ask(shortlist: int) -> "Found":
+        def ask(start: int, end: int) -> "Found":
             self.read_ahead.read(question.sentences)
             return self.library.search(
                 question.sentence,
-                k=shortlist,
+                k=end - start,
                 plus=question.plus,
                 minus=question.minus,
                 similar=similar,
                 minimum=question.minimum,
                 chosen=chosen,
-                shortlist=shortlist,
+                shortlist=MOST_RESULTS,
+                part=(start, end),
             )
 
+        # Without a sentence photos are ranked by a cosine, and those below 0 are left out.
+        countable = not question.minimum and bool(question.sentence or question.plus or question.minus)
         key = (question.model_copy(update={"offset": 0, "limit": 1}), self.library.snapshot().versions)
-        matches, more, found = self.rankings.get(key, ask).part(question.offset, question.limit)
+        matches, more, found = self.rankings.get(key, ask, countable).part(question.offset, question.limit)
         return answers.SearchAnswer(
             photos=[Photo.of(match) for match in matches],
             searched=found.searched,

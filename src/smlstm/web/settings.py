@@ -24,8 +24,14 @@ class Settings:
     """The most that any other request may weigh."""
     body_seconds: float = 60.0
     """How long a request may take to arrive."""
+    idle_seconds: float = 10.0
+    """How long the server waits for a request's head, for the next part of its body, for an answer to be taken."""
     arriving_bytes: int = 256 * MEGABYTE
-    """The most that all requests that are arriving may weigh together."""
+    """The most that may have arrived of all uploads that are not whole yet; other requests have an eighth of it."""
+    connections: int = 1024
+    """The most that may be open; fewer where the system allows fewer files."""
+    connections_each: int = 64
+    """Of these, one client's; this machine may have all."""
     megapixels: float = 64.0
     """The most that an uploaded photo may have."""
     workers: int = field(default_factory=lambda: max(1, min(4, os.cpu_count() or 1)))

@@ -29,12 +29,12 @@ async function ask(url, options) {
       if (error.name === "AbortError") throw error;
       throw new Error("The server does not answer: is smlstm still running?");
     }
-    if (answer.status === 503 && tried < TRIES) {
+    const content = await answer.json().catch(() => null);
+    if (answer.status === 503 && content?.error?.code !== "gone" && tried < TRIES) {
       await new Promise((done) => setTimeout(done, 1000 * (Number(answer.headers.get("Retry-After")) || 1)));
       continue;
     }
     if (answer.status === 401) location.reload();
-    const content = await answer.json().catch(() => null);
     if (answer.ok) return content;
     throw new Error(content?.error?.message ?? `The server answered ${answer.status}.`);
   }
