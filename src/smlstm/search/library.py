@@ -271,7 +271,7 @@ class Library:
 
     def _refuse_if_gone(self) -> None:
         """Tell an empty library from one that was deleted since it was last looked at."""
-        there = (read_manifest(self.folder) is not None, self.files.exists, self.photos.exists)
+        there = (read_manifest(self.folder) is not None, self.files.path.is_dir(), self.photos.path.is_dir())
         with self._guard:
             if any(before and not now for before, now in zip(self._there, there, strict=True)):
                 self._snapshot = None  # another may take its place, with the same numbers for its versions
