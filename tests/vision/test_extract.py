@@ -66,6 +66,8 @@ def test_bad_files_are_skipped_with_a_reason_and_the_rest_goes_on(backbone, fold
     assert [skip.key for skip in skipped] == ["a", "c", "d", "e"]
     assert [skip.path for skip in skipped] == [str(path) for _, path in (photos[0], *photos[2:5])]
     assert all(skip.reason for skip in skipped)
+    assert [skip.unreachable for skip in skipped] == [False, False, False, True]
+    assert [skip.source is not None for skip in skipped] == [True, True, True, False]
 
 
 def test_every_photo_says_what_it_was_made_from(backbone, folder, tmp_path):
@@ -90,14 +92,31 @@ def test_a_photo_that_is_changed_while_it_is_read_is_skipped(backbone, folder, t
     photo = tmp_path / "photo.jpg"
     shutil.copy(folder / "000.jpg", photo)
 
-    def read_then_replace(path, **options):
-        image = read_photo(path, **options)
-        shutil.copy(folder / "001.jpg", photo)
-        return image
+    opened = open
 
-    monkeypatch.setattr("smlstm.vision.extract.read_photo", read_then_replace)
+    class Changing:
+        """A file that another program writes to while it is read."""
+
+        def __init__(self, path, *rest, **options):
+            self.file = opened(path, *rest, **options)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def fileno(self):
+            return self.file.fileno()
+
+        def read(self):
+            data = self.file.read()
+            photo.write_bytes((folder / "001.jpg").read_bytes())
+            return data
+
+    monkeypatch.setattr("smlstm.vision.reading.open", Changing, raising=False)
     (batch,) = Extractor(backbone).extract([("a", photo)])
-    assert [skip.reason for skip in batch.skipped] == ["it was changed while it was read"]
+    assert [(skip.reason, skip.unreachable) for skip in batch.skipped] == [("it was changed while it was read", True)]
 
 
 def test_the_megapixel_limit_is_passed_on(backbone, folder):

@@ -12,7 +12,6 @@ from PIL import Image
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.pretrained import Pair
-from smlstm.vision import UnreadablePhoto
 from smlstm.vision.extract import Extractor
 
 
@@ -37,7 +36,7 @@ class Eyes:
         regions, context = [], []
         for batch in self.extractor.extract((str(photo), Path(photo)) for photo in photos):
             for skipped in batch.skipped:
-                raise UnreadablePhoto(skipped.path, skipped.reason)
+                raise skipped.error()
             regions.append(torch.from_numpy(batch.regions))
             context.append(torch.from_numpy(batch.context))
         return ImageFeatures(torch.cat(regions), torch.cat(context))

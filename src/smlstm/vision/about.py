@@ -1,9 +1,9 @@
 """What a photo's header tells of it, without a pixel decoded: its size, upright, and when it was taken."""
 
+import io
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from smlstm.vision.formats import SNIFFED_BYTES, open_format, sniff
@@ -22,15 +22,14 @@ class About:
     """By the camera's clock, which knows no time zone."""
 
 
-def about_photo(path: Path) -> About:
-    """Read a photo's header; nothing is told of a file that cannot be read, and of a camera's raw file little."""
+def about_photo(data: bytes) -> About:
+    """Read a photo's header; nothing is told of what is no photo, and of a camera's raw file little."""
     # Pillow's readers let whatever a hostile file provokes escape.
-    with suppress(Exception), path.open("rb") as file:
-        kind = sniff(file.read(SNIFFED_BYTES))
-        file.seek(0)
+    with suppress(Exception):
+        kind = sniff(data[:SNIFFED_BYTES])
         if kind is None:
             return About()
-        with open_format("TIFF" if kind == "RAW" else kind, file) as image:
+        with open_format("TIFF" if kind == "RAW" else kind, io.BytesIO(data)) as image:
             size: tuple[int | None, int | None] = image.size if kind != "RAW" else (None, None)
             exif: Any = image.getexif()
             if exif.get(_ORIENTATION) in _ON_ITS_SIDE:
