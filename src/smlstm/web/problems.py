@@ -40,6 +40,10 @@ class NotFound(SmlstmError):
     exit_code = 3
 
 
+class TooLarge(InputError):
+    """What was sent is more than a request may hold."""
+
+
 def problem(
     status: int, message: str, *, code: str | None = None, exit_code: int = 1, headers: dict[str, str] | None = None
 ) -> JSONResponse:
@@ -60,6 +64,8 @@ def answer_problems(app: FastAPI) -> None:
         if isinstance(error, Locked):
             return problem(409, str(error), code="locked", exit_code=error.exit_code)
         assert isinstance(error, SmlstmError)
+        if isinstance(error, TooLarge):
+            return problem(413, str(error), exit_code=error.exit_code)
         if isinstance(error, InputError):
             return problem(422, str(error), exit_code=error.exit_code)
         logging.getLogger(__name__).error("%s", error)

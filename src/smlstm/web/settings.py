@@ -28,6 +28,8 @@ class Settings:
     """The most that all requests that are arriving may weigh together."""
     megapixels: float = 64.0
     """The most that an uploaded photo may have."""
+    request_megapixels: float = 256.0
+    """The most that all photos of a request may have together."""
     workers: int = field(default_factory=lambda: max(1, min(4, os.cpu_count() or 1)))
     """Questions that are worked on at once."""
     waiting: int = 64
