@@ -1,8 +1,10 @@
+import io
 from datetime import datetime
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageFile
 
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
@@ -171,6 +173,20 @@ def test_a_large_library_is_searched_by_its_index(tmp_path, pair, photos):
     draw(photos / "later", 3, seed=4)  # too few for a new index: looked through all the same
     library.index(photos)
     assert len(library.search(RED, k=20)) == 9
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_png_tells_size_and_date_without_a_pixel_decoded(late, monkeypatch):
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0132] = "2024:05:01 10:20:30"
+    Image.new("RGB", (60, 40)).save(file, "PNG", exif=exif)
+    data = file.getvalue()
+    if late:  # behind the pixels
+        begin = data.index(b"eXIf") - 4
+        end = begin + 12 + int.from_bytes(data[begin : begin + 4], "big")
+        data = data[:begin] + data[end:-12] + data[begin:end] + data[-12:]
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("pixels were decoded"))
+    assert about_photo(data) == About(60, 40, datetime(2024, 5, 1, 10, 20, 30))
 
 
 def test_headers_tell_size_and_date():

@@ -149,7 +149,8 @@ class Extractor:
         source = None
         try:
             with read_file(path, self.limit_megapixels) as (data, source):
-                return _Readable(key, str(path), source, about_photo(data), self._pixels(data, path))
+                pixels = self._pixels(data, path)
+                return _Readable(key, str(path), source, about_photo(data), pixels)
         except UnreadablePhoto as error:
             return Skipped(key, str(path), error.reason, source, isinstance(error, UnreachablePhoto))
         except MemoryError:
