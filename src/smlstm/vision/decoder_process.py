@@ -33,6 +33,7 @@ _SPARE_BYTES, _BYTES_A_PIXEL = 512 * 2**20, 24
 def decode_elsewhere(kind: str, data: bytes, name: str, at_least: int | None, limit_megapixels: float) -> Image.Image:
     """Decode a photo in another process, in bounded time and memory; as `decode_here` otherwise."""
     request = {"kind": kind, "name": name, "at_least": at_least, "limit": limit_megapixels, "bytes": len(data)}
+    request |= {"seconds": SECONDS, "memory": _SPARE_BYTES + int(limit_megapixels * 1_000_000) * _BYTES_A_PIXEL}
     with _places:
         decoder = _take(name)
         try:
@@ -166,7 +167,7 @@ def _listen(asked: BinaryIO, requests: "queue.SimpleQueue[tuple[dict[str, Any], 
 
 
 def _answer(request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
-    _bound(request["limit"])
+    _bound(request["seconds"], request["memory"])
     try:
         photo = decode_here(request["kind"], data, request["name"], request["at_least"], request["limit"])
         pixels = photo.convert("RGB").tobytes()
@@ -177,19 +178,18 @@ def _answer(request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes
     return {"size": photo.size, "bytes": len(pixels)}, pixels
 
 
-def _bound(limit_megapixels: float) -> None:
+def _bound(seconds: int, memory: int) -> None:
     """Limit what the next photo may use, where the system can."""
     try:
         import resource  # noqa: PLC0415 - not on Windows, where the clock alone decides
     except ImportError:
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    _limit(resource, resource.RLIMIT_CPU, int(time.process_time()) + SECONDS + 1)
+    _limit(resource, resource.RLIMIT_CPU, int(time.process_time()) + seconds + 1)
     with contextlib.suppress(OSError, StopIteration):  # only Linux tells what is used, and heeds the limit
         status = Path("/proc/self/status").read_text().splitlines()
         used = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmData:"))
-        most = _SPARE_BYTES + int(limit_megapixels * 1_000_000) * _BYTES_A_PIXEL
-        _limit(resource, resource.RLIMIT_DATA, used + most)
+        _limit(resource, resource.RLIMIT_DATA, used + memory)
 
 
 def _limit(resource: Any, kind: int, value: int) -> None:
