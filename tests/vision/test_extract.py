@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,6 +149,22 @@ def test_a_consumer_that_stops_leaves_no_thread_behind(backbone, folder):
     next(batches)
     batches.close()
     assert threading.active_count() == before
+
+
+def test_who_stops_early_waits_for_the_photo_at_work_not_for_its_batch(backbone, folder, monkeypatch):
+    read, reading = [], Extractor._read
+
+    def slowly(self, key, path):
+        read.append(key)
+        if len(read) > 16:
+            time.sleep(0.2)
+        return reading(self, key, path)
+
+    monkeypatch.setattr(Extractor, "_read", slowly)
+    batches = Extractor(backbone, batch_size=16, workers=1).extract(pairs(folder) * 3)
+    next(batches)
+    batches.close()
+    assert 16 <= len(read) < 30
 
 
 def test_photos_are_asked_for_only_as_they_are_needed(backbone, folder):
