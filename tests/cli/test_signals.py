@@ -35,7 +35,7 @@ def model(tmp_path_factory):
     [("index", signal.SIGINT, 130), ("serve", signal.SIGINT, 130), ("serve", signal.SIGTERM, 143)],
 )
 def test_a_second_signal_ends_at_once_whatever_a_photo_does(command, way, code, model, tmp_path):
-    draw(tmp_path / "photos", 3, size=32)
+    draw(tmp_path / "photos", 40, size=32)  # more than a batch, so that several threads are at work
     options = ["--library", tmp_path / "library", "--model", model, "--runtime", "torch"]
     options += ["--port", "0", "--no-open"] if command == "serve" else []
     process = subprocess.Popen(
