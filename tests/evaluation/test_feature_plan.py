@@ -9,6 +9,7 @@ from smlstm.errors import InputError
 from smlstm.evaluation import feature_plan
 from smlstm.evaluation.feature_plan import plan_features
 from smlstm.evaluation.models import load_candidates
+from smlstm.vision.about import About
 from smlstm.vision.extract import ExtractedBatch, Skipped
 from tests.evaluation.made import SPEC, WIDTH, save_mnlm, write_scenes
 
@@ -37,8 +38,7 @@ class MadeExtractor:
 
 
 def batch(keys, regions, context, skipped):
-    made = {"keys": keys, "regions": regions, "context": context, "skipped": skipped, "sources": [""] * len(keys)}
-    return ExtractedBatch(**{name: made[name] for name in ExtractedBatch.__dataclass_fields__})
+    return ExtractedBatch(keys, regions, context, [""] * len(keys), [About()] * len(keys), skipped)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_clients_of_a_server(library, asked, seed):
 
 def test_photos_of_several_threads_through_the_cnn(library):
     """The backbone's runtime is shared too."""
-    pictures = [scene.picture for scene in compose(5, 12, size=96)]
+    pictures = [library.eyes.extractor.backbone.preprocess(scene.picture) for scene in compose(5, 12, size=96)]
     alone = [library.eyes.features_of([picture]) for picture in pictures]
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(lambda place: library.eyes.features_of([pictures[place]]), list(range(12)) * 4))

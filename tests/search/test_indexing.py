@@ -16,7 +16,9 @@ from tests.search.made import draw, jpeg, make_pair
 
 def counts(outcome) -> dict[str, int]:
     names = ("new", "changed", "moved", "duplicates", "returned", "deleted", "unchanged", "extracted")
-    found = {name: getattr(outcome, name) for name in names} | {"skipped": len(outcome.skipped)}
+    found = {name: getattr(outcome, name) for name in names} | {
+        "skipped": len(outcome.skipped), "unreachable": len(outcome.unreachable)
+    }  # fmt: skip
     return {name: count for name, count in found.items() if count}
 
 

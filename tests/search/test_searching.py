@@ -1,15 +1,17 @@
+import io
 from datetime import datetime
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageFile
 
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.search import Filter, Library
 from smlstm.search.query import Term, log_probability, parse_term
 from smlstm.search.shortlist import exact
-from smlstm.vision.about import about_photo
+from smlstm.vision.about import About, about_photo
 from tests.search.made import draw, jpeg
 
 RED = "a red circle above a blue square"
@@ -182,14 +184,24 @@ def test_a_large_library_is_searched_by_its_index(tmp_path, pair, photos):
     assert len(library.search(RED, k=20)) == 9
 
 
-def test_headers_tell_size_and_date(tmp_path):
-    path = tmp_path / "a.jpg"
-    path.write_bytes(jpeg("2024:05:01 10:20:30", size=(60, 40), turned=6))
-    about = about_photo(path)
+@pytest.mark.parametrize("late", [False, True])
+def test_a_png_tells_size_and_date_without_a_pixel_decoded(late, monkeypatch):
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0132] = "2024:05:01 10:20:30"
+    Image.new("RGB", (60, 40)).save(file, "PNG", exif=exif)
+    data = file.getvalue()
+    if late:  # behind the pixels
+        begin = data.index(b"eXIf") - 4
+        end = begin + 12 + int.from_bytes(data[begin : begin + 4], "big")
+        data = data[:begin] + data[end:-12] + data[begin:end] + data[-12:]
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("pixels were decoded"))
+    assert about_photo(data) == About(60, 40, datetime(2024, 5, 1, 10, 20, 30))
+
+
+def test_headers_tell_size_and_date():
+    about = about_photo(jpeg("2024:05:01 10:20:30", size=(60, 40), turned=6))
     assert (about.width, about.height, about.taken) == (40, 60, datetime(2024, 5, 1, 10, 20, 30))
     for content in (b"", b"\xff\xd8\xff" + bytes(50), b"hello"):
-        path.write_bytes(content)
-        assert about_photo(path).taken is None
-    path.write_bytes(jpeg("0000:00:00 00:00:00"))
-    assert about_photo(path).taken is None and about_photo(path).width == 60
-    assert about_photo(tmp_path / "missing.jpg").width is None
+        assert about_photo(content) == About()
+    undated = about_photo(jpeg("0000:00:00 00:00:00"))
+    assert undated.taken is None and undated.width == 60

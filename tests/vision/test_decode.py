@@ -1,3 +1,4 @@
+import errno
 import io
 import os
 import threading
@@ -9,8 +10,8 @@ import pytest
 from PIL import Image, ImageCms, ImageFile
 
 from smlstm.errors import InputError
-from smlstm.vision import UnreadablePhoto, decode_photo, read_photo
-from smlstm.vision.decode import _quiet
+from smlstm.vision import UnreachablePhoto, UnreadablePhoto, decode_photo, read_photo
+from smlstm.vision.pixels import _quiet
 
 
 def encoded(image: Image.Image, form: str, **options) -> bytes:
@@ -227,13 +228,32 @@ def test_refusals_say_what_is_wrong(tmp_path):
         (empty, "the file is empty"),
         (text, "not in a format that is read here"),
         (page, "not in a format that is read here"),
-        (tmp_path / "absent.jpg", "there is no such file"),
         (tmp_path, "not a regular file"),
     ):
         with pytest.raises(UnreadablePhoto, match=reason) as caught:
             read_photo(path)
-        assert isinstance(caught.value, InputError)
+        assert isinstance(caught.value, InputError) and not isinstance(caught.value, UnreachablePhoto)
         assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ESTALE, errno.ENOENT])
+def test_what_the_disk_says_is_not_held_against_the_photo(code, tmp_path, scene, monkeypatch):
+    path = tmp_path / "photo.png"
+    path.write_bytes(encoded(scene, "PNG"))
+
+    def failing(name, *_, **__):
+        raise OSError(code, os.strerror(code), str(name))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("smlstm.vision.reading.open", failing, raising=False)
+        with pytest.raises(UnreachablePhoto):
+            read_photo(path)
+    assert_alike(read_photo(path), scene)
+
+
+def test_a_photo_that_is_not_there_is_not_reachable(tmp_path):
+    with pytest.raises(UnreachablePhoto, match="there is no such file"):
+        read_photo(tmp_path / "absent.jpg")
 
 
 def test_a_path_that_no_system_takes_is_refused():

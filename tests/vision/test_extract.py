@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,8 @@ def test_bad_files_are_skipped_with_a_reason_and_the_rest_goes_on(backbone, fold
     assert [skip.key for skip in skipped] == ["a", "c", "d", "e"]
     assert [skip.path for skip in skipped] == [str(path) for _, path in (photos[0], *photos[2:5])]
     assert all(skip.reason for skip in skipped)
+    assert [skip.unreachable for skip in skipped] == [False, False, False, True]
+    assert [skip.source is not None for skip in skipped] == [True, True, True, False]
 
 
 def test_every_photo_says_what_it_was_made_from(backbone, folder, tmp_path):
@@ -90,14 +93,31 @@ def test_a_photo_that_is_changed_while_it_is_read_is_skipped(backbone, folder, t
     photo = tmp_path / "photo.jpg"
     shutil.copy(folder / "000.jpg", photo)
 
-    def read_then_replace(path, **options):
-        image = read_photo(path, **options)
-        shutil.copy(folder / "001.jpg", photo)
-        return image
+    opened = open
 
-    monkeypatch.setattr("smlstm.vision.extract.read_photo", read_then_replace)
+    class Changing:
+        """A file that another program writes to while it is read."""
+
+        def __init__(self, path, *rest, **options):
+            self.file = opened(path, *rest, **options)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def fileno(self):
+            return self.file.fileno()
+
+        def read(self):
+            data = self.file.read()
+            photo.write_bytes((folder / "001.jpg").read_bytes())
+            return data
+
+    monkeypatch.setattr("smlstm.vision.reading.open", Changing, raising=False)
     (batch,) = Extractor(backbone).extract([("a", photo)])
-    assert [skip.reason for skip in batch.skipped] == ["it was changed while it was read"]
+    assert [(skip.reason, skip.unreachable) for skip in batch.skipped] == [("it was changed while it was read", True)]
 
 
 def test_the_megapixel_limit_is_passed_on(backbone, folder):
@@ -129,6 +149,22 @@ def test_a_consumer_that_stops_leaves_no_thread_behind(backbone, folder):
     next(batches)
     batches.close()
     assert threading.active_count() == before
+
+
+def test_who_stops_early_waits_for_the_photo_at_work_not_for_its_batch(backbone, folder, monkeypatch):
+    read, reading = [], Extractor._read
+
+    def slowly(self, key, path):
+        read.append(key)
+        if len(read) > 16:
+            time.sleep(0.2)
+        return reading(self, key, path)
+
+    monkeypatch.setattr(Extractor, "_read", slowly)
+    batches = Extractor(backbone, batch_size=16, workers=1).extract(pairs(folder) * 3)
+    next(batches)
+    batches.close()
+    assert 16 <= len(read) < 30
 
 
 def test_photos_are_asked_for_only_as_they_are_needed(backbone, folder):

@@ -45,6 +45,22 @@ def test_extract_resumes_and_lists_what_it_skipped(folder, tmp_path):
         assert features.read(["3.jpg"])[0].shape == (1, 4, 1280)
 
 
+def test_a_photo_that_cannot_be_reached_is_counted_apart_and_taken_in_by_the_next_run(folder, tmp_path):
+    photos, options = tmp_path / "photos", ("--out", tmp_path / "store", "--grid", 2)
+    photos.mkdir()
+    shutil.copy(folder / "0.jpg", photos)
+    (photos / "away.jpg").symlink_to(tmp_path / "away.jpg")
+    done = smlstm("extract", photos, *options, "--json")
+    summary = json.loads(done.stdout)
+    assert (summary["extracted"], summary["skipped"], summary["unreachable"]) == (1, 0, 1)
+    assert "not reachable now" in done.stderr
+    assert json.loads((tmp_path / "store" / "skipped.jsonl").read_text())["unreachable"] is True
+    assert "1 not reachable now: see" in smlstm("extract", photos, *options).stdout
+    shutil.copy(folder / "1.jpg", tmp_path / "away.jpg")
+    summary = json.loads(smlstm("extract", photos, *options, "--json").stdout)
+    assert (summary["extracted"], summary["already_stored"], summary["unreachable"]) == (1, 1, 0)
+
+
 def test_another_grid_does_not_mix(folder, tmp_path):
     assert smlstm("extract", folder, "--out", tmp_path / "store", "--grid", 2, "--limit", 1).returncode == 0
     mixed = smlstm("extract", folder, "--out", tmp_path / "store", "--grid", 3, "--limit", 1)

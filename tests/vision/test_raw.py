@@ -3,6 +3,7 @@ import pytest
 from tests.vision.made_raw import dng
 
 from smlstm.vision import UnreadablePhoto, decode_photo
+from smlstm.vision.pixels import decode_here
 
 
 def test_a_raw_photo_is_developed():
@@ -32,4 +33,4 @@ def test_a_damaged_raw_photo_is_refused():
 def test_the_extra_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setattr("smlstm.vision.raw.import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
     with pytest.raises(UnreadablePhoto, match=r"smlstm\[raw\]"):
-        decode_photo(dng())
+        decode_here("TIFF", dng(), "photo.dng", None, 100)

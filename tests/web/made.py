@@ -58,9 +58,8 @@ def learned_pair(pictures: list[Scene]) -> Pair:
     shortlist = MNLM(MNLMConfig(**_WIDTHS, embedding_width=16, sentence_width=32), words)
     sizes = dict(embedding_width=16, word_width=16, sentence_width=16, attention_width=16)
     reranker = SMLSTM(SMLSTMConfig(**_WIDTHS, **sizes, similarity_width=24, hidden_width=16), words)
-    features = Eyes(Pair(shortlist, reranker, digest="untrained"), "torch").features_of(
-        [scene.picture for scene in pictures]
-    )
+    eyes = Eyes(Pair(shortlist, reranker, digest="untrained"), "torch")
+    features = eyes.features_of([eyes.extractor.backbone.preprocess(scene.picture) for scene in pictures])
     for matcher, sharpness in ((shortlist, 10.0), (reranker, 1.0)):
         _learn(matcher, features, captions, sharpness)
     return Pair(shortlist, reranker, Calibration(scale=2.0, offset=-2.0))

@@ -1,15 +1,18 @@
 """Who may not ask, what may not be sent, and that nothing but photos of the library comes back."""
 
+import gc
 import io
 import struct
 import tempfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
 from smlstm.search import Library
+from smlstm.vision.backbones import Backbone
 from smlstm.web.app import create_app
 from smlstm.web.gate import host_name
 from smlstm.web.settings import Settings
@@ -191,6 +194,36 @@ def test_every_answer_has_the_headers_that_keep_a_browser_safe(client):
 def test_bombs_are_refused_from_their_header(client):
     message = refused(client.post("/api/v1/uploads/annotate", files=[upload(bomb(50_000, 50_000), "b.png")]), 422)
     assert message == "cannot read photo b.png: 50000 x 50000 pixels are over the limit of 64 megapixels"
+
+
+def test_photos_that_are_too_large_together_are_refused_before_any_is_decoded(client_of, monkeypatch):
+    monkeypatch.setattr("smlstm.web.uploads.decoded_photo", lambda *_, **__: pytest.fail("a photo was decoded"))
+    sent = [upload(Image.new("1", (1000, 1000)), f"{number}.png") for number in range(4)]
+    with client_of(request_megapixels=3) as client:
+        answer = client.post("/api/v1/uploads/score", files=sent, data={"sentences": "a circle"})
+    message = "the photos have 4 megapixels together, and those of a request may have 3: send fewer at once, or smaller"
+    assert refused(answer, 413, "too_large").startswith(message)
+
+
+def test_however_many_photos_are_sent_one_large_one_is_held_at_a_time(client, monkeypatch):
+    held, size, preprocess = [], (701, 700), Backbone.preprocess
+
+    def counting(self, photo):
+        alive = (each for each in gc.get_objects() if issubclass(type(each), Image.Image) and each.size == size)
+        held.append(sum(1 for each in alive if each.im is not None))
+        return preprocess(self, photo)
+
+    monkeypatch.setattr(Backbone, "preprocess", counting)
+    monkeypatch.setattr("smlstm.vision.decode._LARGE_PIXELS", 100_000)
+    data = upload(Image.new("RGB", (701, 700)))[1][1]
+    sent = [upload(data, f"{number}.png") for number in range(4)]
+
+    def ask(_):
+        return client.post("/api/v1/uploads/score", files=sent, data={"sentences": "a circle"}).status_code
+
+    with ThreadPoolExecutor(3) as askers:
+        assert list(askers.map(ask, range(3))) == [200] * 3
+    assert len(held) == 12 and max(held) <= 2  # a photo and what it was made from
 
 
 def test_a_png_full_of_compressed_text_is_refused(client, pictures):

@@ -5,8 +5,14 @@ configuration, 3 unusable input, 4 an optional part is missing, 5 nothing found,
 """
 
 import importlib
+import os
 import pkgutil
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import typer
@@ -68,11 +74,36 @@ def _register_commands(asked: str = "") -> None:
             importlib.import_module(f"{__name__}.{name}")
 
 
+@contextmanager
+def _ending_at_the_second_signal() -> Iterator[None]:
+    """The first Ctrl-C ends a command in good order; the second one at once, whatever its threads are at."""
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # not ours to change
+        yield
+        return
+    pressed = False
+
+    def note(_: int, __: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            os._exit(Interrupted.exit_code)
+        pressed = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        if not pressed:  # else the second may come while threads are waited for at the very end
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def main() -> None:
     """Run the command line; expected failures become one sentence and a stable exit code."""
     try:
-        _register_commands(*sys.argv[1:2])
-        app()
+        with _ending_at_the_second_signal():
+            _register_commands(*sys.argv[1:2])
+            app()
     except SmlstmError as error:
         typer.echo(f"smlstm: {error}", err=True)
         sys.exit(error.exit_code)

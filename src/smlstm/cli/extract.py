@@ -34,6 +34,7 @@ class Outcome:
     changed: int = 0
     extracted: int = 0
     skipped: int = 0
+    unreachable: int = 0
     seconds: float = 0.0
     photos_per_second: float = 0.0
     skipped_list: str | None = None
@@ -81,7 +82,7 @@ def extract(
     """Extract the features of every photo once, into a store that training and search read.
 
     A run that was interrupted continues where it stopped. A photo that cannot be read is skipped; what was
-    skipped and why is listed in OUT/skipped.jsonl, one JSON object a line.
+    skipped and why is listed in OUT/skipped.jsonl, one JSON object a line. The next run tries all of them again.
     """
     # Imported here, since torch takes seconds and --help should not.
     from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415
@@ -113,7 +114,7 @@ def extract(
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted: {len(store)} stored in {out}; the same command continues") from None
     typer.echo(json.dumps(asdict(outcome), indent=2) if as_json else _as_text(outcome))
-    if outcome.skipped == outcome.photos:
+    if outcome.skipped + outcome.unreachable == outcome.photos:
         raise InputError(f"none of the {outcome.photos} photos could be read: {outcome.skipped_list} says why")
     if outcome.changed:
         raise InputError(
@@ -139,11 +140,12 @@ def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureSto
             for batch in batches:
                 store.append(batch.keys, batch.regions, batch.context, batch.sources)
                 outcome.extracted += len(batch.keys)
-                outcome.skipped += len(batch.skipped)
                 for skipped in batch.skipped:
-                    skips.add(skipped.key, skipped.path, skipped.reason)
+                    outcome.skipped += not skipped.unreachable
+                    outcome.unreachable += skipped.unreachable
+                    skips.add(skipped.key, skipped.path, skipped.reason, skipped.unreachable)
                 progress.advance(len(batch.keys) + len(batch.skipped))
-    outcome.skipped_list = str(skips.path) if outcome.skipped + outcome.changed else None
+    outcome.skipped_list = str(skips.path) if skips.any else None
     outcome.seconds = round(time.monotonic() - start, 3)
     outcome.photos_per_second = round(outcome.extracted / outcome.seconds, 2) if outcome.seconds else 0.0
 
@@ -174,6 +176,8 @@ def _as_text(outcome: Outcome) -> str:
         lines.append(f"{outcome.already_stored} were stored already")
     if outcome.skipped:
         lines.append(f"{outcome.skipped} skipped: see {outcome.skipped_list}")
+    if outcome.unreachable:
+        lines.append(f"{outcome.unreachable} not reachable now: see {outcome.skipped_list}; run it again for them")
     return "\n".join(lines)
 
 
@@ -189,12 +193,18 @@ class SkippedList:
         self.path.unlink(missing_ok=True)
         return self
 
-    def add(self, key: str, path: str, reason: str) -> None:
+    @property
+    def any(self) -> bool:
+        """Whether there were any."""
+        return self._file is not None
+
+    def add(self, key: str, path: str, reason: str, unreachable: bool = False) -> None:
         """Say it, and write a line at once, so that an interrupted run leaves its list."""
-        self.progress.say(f"skipped {path}: {reason}")
+        self.progress.say(f"{'not reachable now' if unreachable else 'skipped'} {path}: {reason}")
         if self._file is None:
             self._file = self.path.open("w", encoding="utf-8")
-        self._file.write(json.dumps({"key": key, "path": path, "reason": reason}) + "\n")
+        line = {"key": key, "path": path, "reason": reason, "unreachable": unreachable}
+        self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
     def __exit__(self, *_: object) -> None:

@@ -41,7 +41,8 @@ def index(
     """Take photos into the library, so that `smlstm search` finds them.
 
     Only what is new goes through the CNN: photos that were moved or copied are known by their content. What was stored
-    stays when it is interrupted; the same command continues. A file that cannot be read is skipped and named.
+    stays when it is interrupted; the same command continues. A file that cannot be used is skipped and
+    named; one that cannot be reached now is looked at again the next time, and stays as it was known until then.
     """
     from smlstm.search import Library  # noqa: PLC0415 - numpy and Lance take a while, and --help should not
 
@@ -68,6 +69,7 @@ def as_text(outcome: "Outcome") -> str:
     names = ("new", "changed", "moved", "duplicates", "returned", "deleted")
     counts = [f"{getattr(outcome, name)} {name}" for name in names if getattr(outcome, name)]
     counts += [f"{len(outcome.skipped)} skipped"] if outcome.skipped else []
+    counts += [f"{len(outcome.unreachable)} not reachable now"] if outcome.unreachable else []
     counts.append(f"{outcome.unchanged} unchanged")
     if not outcome.extracted:
         return ", ".join(counts)

@@ -40,18 +40,21 @@ class IndexProgress:
 
     def __init__(self) -> None:
         self._progress: PhotoProgress | None = None
-        self._done = self._skipped = 0
+        self._done = self._skipped = self._unreachable = 0
 
     def __call__(self, outcome: "Outcome") -> None:
         """Take the latest news."""
         if self._progress is None:
-            if not outcome.total:
+            if not outcome.total and not outcome.unreachable:
                 return
             self._progress = PhotoProgress("indexing", outcome.total).__enter__()
         for each in outcome.skipped[self._skipped :]:
             self._progress.say(f"skipped {printable(each.path)}: {each.reason}")
+        for each in outcome.unreachable[self._unreachable :]:
+            self._progress.say(f"not reachable now {printable(each.path)}: {each.reason}")
         self._progress.advance(outcome.done - self._done)
         self._done, self._skipped = outcome.done, len(outcome.skipped)
+        self._unreachable = len(outcome.unreachable)
 
     def __enter__(self) -> "IndexProgress":
         return self

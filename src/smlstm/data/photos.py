@@ -33,7 +33,8 @@ def photo_entries(
 ) -> Iterator[os.DirEntry[str]]:
     """Give the photos below a folder as `find_photos` does, as entries whose size and time need no second look.
 
-    `unreadable` is told of each folder that cannot be read; files and folders whose path is `excluded` are left out.
+    `unreadable` is told of each folder that cannot be read, and of each file whose name does not say what it is; files
+    and folders whose path is `excluded` are left out.
     """
     seen: set[tuple[int, int]] = set()
     # Links come last: a folder that is reached in two ways is named by its real path.
@@ -57,7 +58,13 @@ def photo_entries(
                 continue
             if _is_folder(entry):
                 (links if entry.is_symlink() else folders).append(Path(entry.path))
-            elif _is_named_like_a_photo(entry):
+                continue
+            try:
+                is_photo = _is_named_like_a_photo(entry)
+            except OSError as error:  # it may be one, or have been
+                unreadable(Path(entry.path), error)
+                continue
+            if is_photo:
                 yield entry
 
 
@@ -74,10 +81,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _looks_like_a_photo(path: Path) -> bool:
-    try:
-        if not path.is_file():  # opening a pipe would wait for its writer
-            return False
-        with path.open("rb") as file:
-            return sniff(file.read(SNIFFED_BYTES)) is not None
-    except OSError:
+    if not path.is_file():  # opening a pipe would wait for its writer
         return False
+    with path.open("rb") as file:
+        return sniff(file.read(SNIFFED_BYTES)) is not None

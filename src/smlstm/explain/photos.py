@@ -93,7 +93,7 @@ def extract_features(backbone: Backbone, paths: Sequence[str | Path], runtime: s
     batches = []
     for batch in extractor.extract((str(path), Path(path)) for path in paths):
         for skipped in batch.skipped:
-            raise UnreadablePhoto(skipped.path, skipped.reason)
+            raise skipped.error()
         batches.append((torch.from_numpy(batch.regions), torch.from_numpy(batch.context)))
     return ImageFeatures(torch.cat([regions for regions, _ in batches]), torch.cat([each for _, each in batches]))
 

@@ -1,5 +1,6 @@
 """What differs between a folder and what the library knows of it, found without opening a file."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,13 @@ from smlstm.data.photos import photo_entries
 from smlstm.errors import InputError
 from smlstm.search.manifest import Folder, Manifest
 from smlstm.search.tables import Table, file_id
+
+_PASSING = {os.strerror(code) for code in errno.errorcode} | {
+    "there is no such file",
+    "it was changed while it was read",
+    "it needs more memory than there is",
+}
+"""Reasons that earlier versions recorded as the file's own."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Plan:
     unchanged: int = 0
     notes: list[str] = field(default_factory=list)
     """Folders that could not be read: what is known of them is kept."""
+    unreachable: dict[str, str] = field(default_factory=dict)
+    """Files that are named there but cannot be looked at, and why: what is known of them is kept."""
     contents: set[int] = field(default_factory=set)
     """Contents of all files that are there and known."""
 
@@ -47,6 +57,8 @@ class Known:
     modified: int
     content: int
     usable: bool
+    excused: bool = False
+    """Whether it was held unusable for a reason that was not its own, as earlier versions did."""
 
 
 def known_files(files: Table) -> dict[str, Known]:
@@ -54,7 +66,7 @@ def known_files(files: Table) -> dict[str, Known]:
     rows = files.read(["path", "size", "modified", "content", "reason"])
     columns = (rows[name].to_pylist() for name in ("path", "size", "modified", "content", "reason"))
     return {
-        os.fsdecode(path): Known(size, modified, content, reason is None)
+        os.fsdecode(path): Known(size, modified, content, reason is None, reason in _PASSING)
         for path, size, modified, content, reason in zip(*columns, strict=True)
     }
 
@@ -101,16 +113,19 @@ def find_changes(
 def _compare(entry: os.DirEntry[str], known: Known | None, photos: set[int], plan: Plan, retry: bool) -> None:
     try:
         status = entry.stat()
-    except OSError:  # it went away, or is a link to nowhere
-        status = None
-    size, modified = (status.st_size, status.st_mtime_ns) if status is not None else (0, 0)
-    same = known is not None and (size, modified) == (known.size, known.modified)
-    if known is not None and same and (known.content in photos or not (known.usable or retry)):
+    except OSError as error:  # it went away, or is a link to nowhere
+        plan.unreachable[entry.path] = error.strerror or str(error)
+        if known is not None:
+            plan.contents.add(known.content)
+        return
+    same = known is not None and (status.st_size, status.st_mtime_ns) == (known.size, known.modified)
+    if known is not None and same and (known.content in photos or not (known.usable or known.excused or retry)):
         plan.contents.add(known.content)
         plan.unchanged += 1
         return
-    regular = status is not None and stat.S_ISREG(status.st_mode)
-    plan.todo.append(Seen(entry.path, size, modified, known.content if known else None, regular))
+    regular = stat.S_ISREG(status.st_mode)
+    known_content = known.content if known is not None else None
+    plan.todo.append(Seen(entry.path, status.st_size, status.st_mtime_ns, known_content, regular))
 
 
 def real_folder(folder: str | Path) -> str:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from numpy.typing import NDArray
 
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.pretrained import Pair
-from smlstm.vision import UnreadablePhoto
 from smlstm.vision.extract import Extractor
 
 
@@ -37,17 +36,17 @@ class Eyes:
         regions, context = [], []
         for batch in self.extractor.extract((str(photo), Path(photo)) for photo in photos):
             for skipped in batch.skipped:
-                raise UnreadablePhoto(skipped.path, skipped.reason)
+                raise skipped.error()
             regions.append(torch.from_numpy(batch.regions))
             context.append(torch.from_numpy(batch.context))
         return ImageFeatures(torch.cat(regions), torch.cat(context))
 
-    def features_of(self, pictures: Sequence[Image.Image]) -> ImageFeatures:
-        """Features of pictures that are decoded already, as those of their files would be stored."""
-        if not pictures:
+    def features_of(self, photos: Sequence[NDArray[np.uint8]]) -> ImageFeatures:
+        """Features of photos that the backbone has preprocessed, S x S x 3, as those of files would be stored."""
+        if not photos:
             raise InputError("there is no photo to look at")
         extractor = self.extractor
-        found = [extractor.runner.run(extractor.backbone.preprocess(picture)[None]) for picture in pictures]
+        found = [extractor.runner.run(pixels[None]) for pixels in photos]
         regions, context = (
             torch.from_numpy(np.concatenate(parts).astype(np.float16)) for parts in zip(*found, strict=True)
         )

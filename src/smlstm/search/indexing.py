@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,6 @@ from smlstm.pretrained import Pair
 from smlstm.search.changes import Plan, Seen
 from smlstm.search.packing import Packing
 from smlstm.search.tables import FILES, Table, checksum, content_in, content_of, file_id, rows_of_lists
-from smlstm.vision.about import about_photo
 from smlstm.vision.extract import ExtractedBatch, Extractor, Skipped
 
 PHOTOS_A_COMMIT = 64
@@ -46,13 +46,16 @@ class Outcome:
     """Photos that went through the CNN."""
     skipped: list[Skipped] = field(default_factory=list)
     """Files that cannot be used, and why."""
+    unreachable: list[Skipped] = field(default_factory=list)
+    """Files that cannot be reached now, and why: what is known of them is kept, and the next run looks again."""
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` prints it."""
         content = asdict(self)
-        content["skipped"] = [{"path": each.path, "reason": each.reason} for each in self.skipped]
+        for name in ("skipped", "unreachable"):
+            content[name] = [{"path": each.path, "reason": each.reason} for each in getattr(self, name)]
         return content
 
 
@@ -72,6 +75,7 @@ class Indexer:
         self._bad: dict[int, str] = {}
         self._seen: dict[str, tuple[Seen, int]] = {}
         self._under_way: dict[int, list[Seen]] = {}
+        self._again: list[Seen] = []
         self._file_rows: list[dict[str, Any]] = []
         self._photo_rows: list[pa.Table] = []
         self._committed = time.monotonic()
@@ -80,20 +84,28 @@ class Indexer:
         """Do all that the plan asks for; `known` are the contents of the photos that are stored."""
         start = time.monotonic()
         outcome = self.outcome = Outcome(total=len(plan.todo), unchanged=plan.unchanged, notes=list(plan.notes))
+        outcome.unreachable = [Skipped(path, path, reason) for path, reason in plan.unreachable.items()]
         self._known, self._watch, self._plan = known, watch, plan
         self._gone = Counter(plan.gone.values())
         self.files.delete("file", plan.gone)
-        unknown = self._unknown(plan)
-        first = next(unknown, None)
-        if first is not None:  # the CNN is loaded only when there is something for it to see
-            photos = ((each.path, Path(each.path)) for each in chain([first], unknown))
-            for batch in self.extractor().extract(photos):
-                self._store(batch)
+        self._extract(self._unknown(plan))
+        while self._again:
+            again, self._again = self._again, []
+            self._extract(iter(again))
         self._commit()
         outcome.deleted = len(plan.gone) - outcome.moved
         outcome.seconds = round(time.monotonic() - start, 3)
         self._tell()
         return outcome
+
+    def _extract(self, unknown: Iterator[Seen]) -> None:
+        first = next(unknown, None)
+        if first is None:  # the CNN is loaded only when there is something for it to see
+            return
+        photos = ((each.path, Path(each.path)) for each in chain([first], unknown))
+        with closing(self.extractor().extract(photos)) as batches:
+            for batch in batches:
+                self._store(batch)
 
     def _unknown(self, plan: Plan) -> Iterator[Seen]:
         """Give what must go through the CNN; all else is settled on the way."""
@@ -113,6 +125,17 @@ class Indexer:
                 yield seen
             self._commit_sometimes()
 
+    def _send_a_twin(self, content: int) -> None:
+        """A file with some content was to be looked at, and had it no more: another one takes its place."""
+        twins = self._under_way.pop(content)
+        if content in self._known:
+            for twin in twins:
+                self._settle(twin, content)
+        elif twins:
+            self._under_way[content] = twins[1:]
+            self._seen[twins[0].path] = (twins[0], content)
+            self._again.append(twins[0])
+
     def _content(self, seen: Seen) -> int | None:
         if not seen.regular:
             self._refuse(seen, 0, "it is not a regular file")
@@ -120,38 +143,52 @@ class Indexer:
         try:
             return content_of(Path(seen.path))
         except OSError as error:
-            self._refuse(seen, 0, error.strerror or str(error))
+            self._leave(seen, error.strerror or str(error))
             return None
 
     def _store(self, batch: ExtractedBatch) -> None:
-        features = ImageFeatures(torch.from_numpy(batch.regions), torch.from_numpy(batch.context))
-        if batch.keys:
-            self._photo_rows.append(self._encode(batch, features))
-        for path, source in zip(batch.keys, batch.sources, strict=True):
+        contents = list(map(content_in, batch.sources))  # what was decoded, should a file have changed since
+        fresh = [place for place, content in enumerate(contents) if self._is_fresh(content)]
+        if fresh:
+            self._photo_rows.append(self._encode(batch, fresh))
+        for place, (path, content) in enumerate(zip(batch.keys, contents, strict=True)):
             seen, expected = self._seen.pop(path)
-            content = content_in(source)  # what was decoded, should the file have changed since it was compared
             self.outcome.extracted += 1
-            self._known.add(content)
-            self._settle(seen, content, extracted=True)
-            for copy in self._under_way.pop(expected):
-                if content == expected:  # else the next run will see to it
-                    self._settle(copy, content)
+            self._settle(seen, content, extracted=place in fresh)
+            self._send_a_twin(expected)
         for skipped in batch.skipped:
-            seen, content = self._seen.pop(skipped.path)
-            self._bad[content] = skipped.reason
-            self._refuse(seen, content, skipped.reason)
-            for copy in self._under_way.pop(content):
-                self._refuse(copy, content, skipped.reason)
+            self._pass_over(skipped)
         self._commit_sometimes()
 
-    def _encode(self, batch: ExtractedBatch, features: ImageFeatures) -> pa.Table:
+    def _is_fresh(self, content: int) -> bool:
+        """Whether a photo is not stored yet; from now on it is."""
+        known = content in self._known
+        self._known.add(content)
+        return not known
+
+    def _pass_over(self, skipped: Skipped) -> None:
+        """Blame what was read, if anything was; its twins are no worse than that."""
+        seen, expected = self._seen.pop(skipped.path)
+        content = content_in(skipped.source) if skipped.source is not None else None
+        if skipped.unreachable:
+            self._leave(seen, skipped.reason)
+        else:
+            self._refuse(seen, expected if content is None else content, skipped.reason)
+            if content is not None:
+                self._bad[content] = skipped.reason
+        if expected in self._bad:
+            for twin in self._under_way.pop(expected):
+                self._refuse(twin, expected, self._bad[expected])
+        else:
+            self._send_a_twin(expected)
+
+    def _encode(self, batch: ExtractedBatch, chosen: list[int]) -> pa.Table:
+        features = ImageFeatures(torch.from_numpy(batch.regions[chosen]), torch.from_numpy(batch.context[chosen]))
         with torch.inference_mode():
             vectors = self.pair.embed_images(features).to(torch.float16).numpy()
             regions = self.packing.pack(self.pair.reranker.encode_images(features))
-        facts = [about_photo(Path(path)) for path in batch.keys]
-        return photo_table(
-            self.photos.schema, [content_in(source) for source in batch.sources], vectors, regions, facts
-        )
+        contents = [content_in(batch.sources[place]) for place in chosen]
+        return photo_table(self.photos.schema, contents, vectors, regions, [batch.abouts[place] for place in chosen])
 
     def _settle(self, seen: Seen, content: int, extracted: bool = False) -> None:
         """A file whose photo is stored, or will be with this very commit."""
@@ -174,6 +211,14 @@ class Indexer:
     def _refuse(self, seen: Seen, content: int, reason: str) -> None:
         self.outcome.skipped.append(Skipped(seen.path, seen.path, reason))
         self._row(seen, content, reason)
+
+    def _leave(self, seen: Seen, reason: str) -> None:
+        """A file that cannot be reached now: what is known of it stays as it is."""
+        self.outcome.unreachable.append(Skipped(seen.path, seen.path, reason))
+        if seen.known is not None:
+            self._plan.contents.add(seen.known)
+        self.outcome.done += 1
+        self._tell()
 
     def _row(self, seen: Seen, content: int, reason: str | None) -> None:
         row = {"file": file_id(seen.path), "path": os.fsencode(seen.path), "size": seen.size, "modified": seen.modified}

@@ -36,7 +36,7 @@ from smlstm.search.seals import COPY as SEALS_COPY
 from smlstm.search.seals import NAME as SEALS
 from smlstm.search.seals import Seals, read_seals, seal
 from smlstm.search.shortlist import INDEX
-from smlstm.search.tables import Table
+from smlstm.search.tables import Table, content_of_bytes
 from smlstm.vision.about import About, about_photo
 
 Batches = Iterator[pa.RecordBatch]
@@ -206,15 +206,22 @@ def _photos_left(photos: Table, files: Table) -> Batches:
 
 def _with_facts(batch: pa.RecordBatch, paths: dict[int, str]) -> pa.RecordBatch:
     """Photos with width, height and date as their files tell them, where these are there."""
-    facts = [
-        about_photo(Path(paths[content])) if content in paths else About() for content in batch["content"].to_pylist()
-    ]
+    facts = [_facts(content, paths.get(content)) for content in batch["content"].to_pylist()]
+    there = pa.array([each is not None for each in facts])
     for name in ("width", "height", "taken"):
         place, kind = batch.schema.get_field_index(name), batch.schema.field(name)
-        there = pa.array([content in paths for content in batch["content"].to_pylist()])
-        told = pa.array([getattr(each, name) for each in facts], kind.type)
+        told = pa.array([getattr(each, name, None) for each in facts], kind.type)
         batch = batch.set_column(place, kind, compute.if_else(there, told, batch[name]))
     return batch
+
+
+def _facts(content: int, path: str | None) -> About | None:
+    """What a photo's file tells of it, if the file is there and still this photo's."""
+    try:
+        data = Path(path).read_bytes() if path is not None else None
+    except OSError:
+        return None
+    return about_photo(data) if data is not None and content_of_bytes(data) == content else None
 
 
 def _files_left(files: Table, folders: list[Folder]) -> Batches:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute
 
+from smlstm.search.dates import local_times
 from smlstm.search.manifest import Folder
 from smlstm.search.tables import Table, matrix
 
@@ -104,9 +105,7 @@ class Snapshot:
     @cached_property
     def dates(self) -> Any:
         """When each file's photo was taken; where it does not say, when the file was last changed."""
-        shift = datetime.now().astimezone().utcoffset()
-        assert shift is not None
-        changed = self._modified.astype("datetime64[ns]").astype("datetime64[s]") + np.timedelta64(shift)
+        changed = local_times(self._modified)
         taken = np.full(len(self.photo_of), np.datetime64("NaT", "s"))
         there = self.photo_of >= 0
         taken[there] = self._taken[self.photo_of[there]]

@@ -1,83 +1,43 @@
-"""Safe decoding: any file becomes an upright RGB photo or one exception with a sentence.
+"""Safe decoding: any file becomes an upright RGB photo or one exception with a sentence, in bounded time and memory.
 
-What decides is the content, never the name. The size is checked from the header, before a pixel is decoded.
+What decides is the content, never the name. The size is checked from the header, before a pixel is decoded. Where the
+header bounds the work too, a photo is decoded in the calling thread; else in a process that can be stopped.
 """
 
 import io
-import stat
-import threading
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from PIL import Image
-from PIL.Image import Transpose
 from PIL.ImageFile import ImageFile
 
-from smlstm.errors import InputError, MissingDependencyError
-from smlstm.vision.colours import to_rgb
-from smlstm.vision.formats import SNIFFED_BYTES, is_camera_raw, open_format, sniff
-from smlstm.vision.raw import decode_raw
+from smlstm.vision.decoder_process import decode_elsewhere
+from smlstm.vision.formats import SNIFFED_BYTES, sniff
+from smlstm.vision.pixels import decode_here, is_raw, open_photo, refusing
+from smlstm.vision.reading import LARGE_BYTES, check_bytes, one_large_photo, read_file
+from smlstm.vision.scans import MOST_SCANS, count_scans
+from smlstm.vision.unreadable import UnreachablePhoto, UnreadablePhoto
 
 LIMIT_MEGAPIXELS = 100.0
 READABLE = "JPEG, PNG, WebP, AVIF, GIF, BMP, TIFF, HEIC and camera RAW"
 
-_MEGA = 1_000_000
-# A JPEG is decoded at no less than twice the wanted size, so that the last step down is a proper filter.
-_DRAFT_GAP = 2
-# Eight bytes are the most a pixel takes (16-bit RGBA, uncompressed); the rest leaves room for metadata.
-_BYTES_A_PIXEL, _SPARE_BYTES = 8, 256 * 2**20
-# Photos above this are decoded one at a time, so that peak memory does not grow with the number of threads.
-_LARGE_PIXELS = 30 * _MEGA
-_large_photos = threading.Lock()
-
-_ORIENTATION_TAG = 0x0112
-_UPRIGHT = {
-    2: Transpose.FLIP_LEFT_RIGHT,
-    3: Transpose.ROTATE_180,
-    4: Transpose.FLIP_TOP_BOTTOM,
-    5: Transpose.TRANSPOSE,
-    6: Transpose.ROTATE_270,
-    7: Transpose.TRANSVERSE,
-    8: Transpose.ROTATE_90,
-}
-
-
-class UnreadablePhoto(InputError):
-    """A file that is not a photo we can or want to decode; `reason` says why."""
-
-    def __init__(self, path: Path | str, reason: str):
-        super().__init__(f"cannot read photo {path}: {reason}")
-        self.path = str(path)
-        self.reason = reason
+_LARGE_PIXELS = 30_000_000
+# Their decoders go over each pixel once; a JPEG's go over them once a scan, some seconds in all for this many.
+_BOUNDED = ("PNG", "WEBP", "GIF")
+_PIXELS_IN_SCANS = 1_000_000_000
 
 
 def read_photo(
     path: Path | str, *, at_least: int | None = None, limit_megapixels: float = LIMIT_MEGAPIXELS
 ) -> Image.Image:
-    """Read a photo as upright 8-bit RGB, or raise `UnreadablePhoto`.
+    """Read a photo as upright 8-bit RGB, or raise `UnreadablePhoto`: `UnreachablePhoto` if the file is not at fault.
 
     `at_least` is the side of the square that the caller will squash the photo to: a JPEG may then be decoded at
     a fraction of its size, no side less than twice `at_least`, which is several times faster.
     """
-    file_path = Path(path)
-    try:
-        status = file_path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            # A pipe or a device could block forever or never end.
-            raise UnreadablePhoto(path, "it is not a regular file")
-        with file_path.open("rb") as file:
-            return _decode(file, status.st_size, path, at_least, limit_megapixels)
-    except FileNotFoundError:
-        raise UnreadablePhoto(path, "there is no such file") from None
-    except OSError as error:
-        raise UnreadablePhoto(path, error.strerror or str(error)) from None
-    except ValueError as error:
-        if isinstance(error, UnreadablePhoto):
-            raise
-        raise UnreadablePhoto(path, f"the path is not valid ({error})") from None
+    with read_file(path, limit_megapixels) as (data, _):
+        return decode_photo(data, name=str(path), at_least=at_least, limit_megapixels=limit_megapixels)
 
 
 def decode_photo(
@@ -88,116 +48,58 @@ def decode_photo(
     limit_megapixels: float = LIMIT_MEGAPIXELS,
 ) -> Image.Image:
     """Decode a photo that is already in memory; `name` stands for it in messages. See `read_photo`."""
-    return _decode(io.BytesIO(data), len(data), name, at_least, limit_megapixels)
+    with decoded_photo(data, name=name, at_least=at_least, limit_megapixels=limit_megapixels) as photo:
+        return photo
 
 
-def _decode(file: BinaryIO, size: int, path: Path | str, at_least: int | None, limit_megapixels: float) -> Image.Image:
-    limit = limit_megapixels * _MEGA
-    if size == 0:
-        raise UnreadablePhoto(path, "the file is empty")
-    if size > limit * _BYTES_A_PIXEL + _SPARE_BYTES:
-        raise UnreadablePhoto(
-            path,
-            f"the file is {size / _MEGA:.0f} MB, more than a photo of {limit_megapixels:g} megapixels needs "
-            "(--limit-megapixels raises the limit)",
-        )
-    kind = sniff(file.read(SNIFFED_BYTES))
-    file.seek(0)
+@contextmanager
+def decoded_photo(
+    data: bytes,
+    *,
+    name: str = "upload",
+    at_least: int | None = None,
+    limit_megapixels: float = LIMIT_MEGAPIXELS,
+) -> Iterator[Image.Image]:
+    """Decode a photo for as long as the caller needs it: large ones are held one at a time."""
+    with ExitStack() as held:
+        yield _decode(data, name, at_least, limit_megapixels, held)
+
+
+def _decode(data: bytes, name: str, at_least: int | None, limit_megapixels: float, held: ExitStack) -> Image.Image:
+    if not data:
+        raise UnreadablePhoto(name, "the file is empty")
+    check_bytes(len(data), name, limit_megapixels)
+    kind = sniff(data[:SNIFFED_BYTES])
     if kind is None:
-        raise UnreadablePhoto(path, f"its content is not in a format that is read here ({READABLE})")
+        raise UnreadablePhoto(name, f"its content is not in a format that is read here ({READABLE})")
     try:
-        with _quiet():
-            return _decode_kind(kind, file, path, at_least, limit_megapixels)
-    except UnreadablePhoto:
-        raise
-    except MissingDependencyError as missing:
-        raise UnreadablePhoto(path, str(missing)) from None
-    except MemoryError:
-        raise UnreadablePhoto(path, "it needs more memory than there is") from None
-    # Pillow's readers let whatever a hostile file provokes escape: struct.error, SyntaxError, KeyError, ...
-    except Exception as error:
-        detail = str(error).strip().rstrip(".") or type(error).__name__
-        raise UnreadablePhoto(path, f"the {kind} data is damaged or incomplete ({detail})") from None
+        large, bounded = _look_at(kind, data, name, limit_megapixels)
+        if large:
+            held.enter_context(one_large_photo)
+        decode = decode_here if bounded else decode_elsewhere
+        return decode(kind, data, name, at_least, limit_megapixels)
+    except MemoryError:  # this process has not enough left, which says little about the photo
+        raise UnreachablePhoto(name, "there is not enough memory to decode it") from None
 
 
-def _decode_kind(
-    kind: str, file: BinaryIO, path: Path | str, at_least: int | None, limit_megapixels: float
-) -> Image.Image:
-    def check_size(width: int, height: int) -> int:
-        pixels = width * height
-        if pixels > limit_megapixels * _MEGA:
-            raise UnreadablePhoto(
-                path,
-                f"{width} x {height} pixels are over the limit of {limit_megapixels:g} megapixels "
-                "(--limit-megapixels raises it)",
-            )
-        return pixels
+def _look_at(kind: str, data: bytes, name: str, limit_megapixels: float) -> tuple[bool, bool]:
+    """Tell from a header whether a photo is large, and whether the work of decoding it is bounded."""
+    with refusing(kind, name):
+        if is_raw(kind, data):
+            return True, False
+        with open_photo(kind, io.BytesIO(data), name, limit_megapixels) as image:
+            pixels = image.width * image.height
+            return pixels > _LARGE_PIXELS, len(data) <= LARGE_BYTES and _is_bounded(kind, image, data, name)
 
-    if kind == "RAW" or (kind == "TIFF" and is_camera_raw(file)):
-        return decode_raw(file, at_least, check_size)
-    try:
-        image = open_format(kind, file)
-    except Image.DecompressionBombError:
-        # Some readers check the size of what they are about to allocate themselves.
+
+def _is_bounded(kind: str, image: ImageFile, data: bytes, name: str) -> bool:
+    if kind == "BMP":  # run lengths are read one by one in Python
+        return image.info.get("compression") == 0
+    if kind != "JPEG":
+        return kind in _BOUNDED
+    scans = count_scans(data)
+    if scans > MOST_SCANS:
         raise UnreadablePhoto(
-            path,
-            f"it is far over the limit of {limit_megapixels:g} megapixels (--limit-megapixels raises it)",
-        ) from None
-    with image:
-        pixels = check_size(*image.size)
-        if at_least is not None:
-            image.draft(None, (at_least * _DRAFT_GAP, at_least * _DRAFT_GAP))
-        if pixels <= _LARGE_PIXELS:
-            return _load(image)
-        with _large_photos:
-            return _load(image)
-
-
-def _load(image: ImageFile) -> Image.Image:
-    image.load()
-    turn = _UPRIGHT.get(_orientation(image))
-    rgb = to_rgb(image)
-    if turn is not None:
-        return rgb.transpose(turn)
-    # A copy shares no state with the reader, which is closed when the file is.
-    return rgb.copy() if rgb is image else rgb
-
-
-def _orientation(image: Image.Image) -> int:
-    """Read the EXIF orientation; damaged EXIF data does not make a photo unreadable."""
-    try:
-        return int(image.getexif().get(_ORIENTATION_TAG, 1))
-    except Exception:  # as above: any exception at all
-        return 1
-
-
-class _Quiet:
-    """Hides Pillow's warnings for as long as any thread decodes.
-
-    `warnings.catch_warnings` alone is not safe across threads: interleaved exits would leave the filter behind.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._saved = warnings.catch_warnings()
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._saved = warnings.catch_warnings()
-                self._saved.__enter__()
-                warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
-                warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._saved.__exit__(None, None, None)
-
-
-_quiet = _Quiet()
+            name, f"it has more than {MOST_SCANS} scans, each of which goes over all pixels; a photo has about ten"
+        )
+    return scans * image.width * image.height <= _PIXELS_IN_SCANS

@@ -4,10 +4,10 @@ Every worker thread takes its batch all the way from file to features, so decodi
 without a queue between them. Only a few batches are under way at a time, however many photos there are.
 """
 
+import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlstm.errors import ConfigurationError
+from smlstm.vision.about import About, about_photo
 from smlstm.vision.backbones.base import Backbone
-from smlstm.vision.decode import LIMIT_MEGAPIXELS, UnreadablePhoto, read_photo
+from smlstm.vision.decode import LIMIT_MEGAPIXELS, decoded_photo
+from smlstm.vision.reading import read_file
 from smlstm.vision.runtime import Runner, make_runner, usable_cores
-from smlstm.vision.sources import place_of, source_of
+from smlstm.vision.unreadable import UnreachablePhoto, UnreadablePhoto
 
 _FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 Photo = tuple[str, Path]
-Readable = tuple[str, Path, str, NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,25 @@ class Skipped:
     key: str
     path: str
     reason: str
+    source: str | None = None
+    """What was read and found unusable; None where nothing was."""
+    unreachable: bool = False
+    """Whether the photo could not be had just now, which is not its fault: another run may look again."""
+
+    def error(self) -> UnreadablePhoto:
+        """What to raise where no photo may be missing."""
+        return (UnreachablePhoto if self.unreachable else UnreadablePhoto)(self.path, self.reason)
+
+
+@dataclass(frozen=True, eq=False)
+class _Readable:
+    """A photo on its way: S x S x 3 pixels, and what is told of it."""
+
+    key: str
+    path: str
+    source: str
+    about: About
+    pixels: NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +64,7 @@ class ExtractedBatch:
     regions: NDArray[np.float16]
     context: NDArray[np.float16]
     sources: list[str]
+    abouts: list[About]
     skipped: list[Skipped]
 
 
@@ -75,59 +96,67 @@ class Extractor:
         waiting = iter((key, Path(path)) for key, path in photos)
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="extract")
         under_way: deque[Future[ExtractedBatch]] = deque()
+        stopped = threading.Event()
         try:
             while True:
                 # One batch more than there are workers: nobody waits while the oldest one is stored.
                 while len(under_way) <= self.workers and (batch := list(islice(waiting, self.batch_size))):
-                    under_way.append(pool.submit(self._extract_batch, batch))
+                    under_way.append(pool.submit(self._extract_batch, batch, stopped))
                 if not under_way:
                     return
                 yield under_way.popleft().result()
         finally:
+            stopped.set()  # who ends early waits for the photos at work, not for their batches
             pool.shutdown(cancel_futures=True)
 
-    def _extract_batch(self, photos: Sequence[Photo]) -> ExtractedBatch:
-        about = self.backbone
-        regions = np.empty((len(photos), about.regions, about.region_width), np.float16)
-        context = np.empty((len(photos), about.context_width), np.float16)
+    def _extract_batch(self, photos: Sequence[Photo], stopped: threading.Event) -> ExtractedBatch:
+        network = self.backbone
+        regions = np.empty((len(photos), network.regions, network.region_width), np.float16)
+        context = np.empty((len(photos), network.context_width), np.float16)
         keys: list[str] = []
         sources: list[str] = []
+        abouts: list[About] = []
         skipped: list[Skipped] = []
-        readable = self._readable(photos, skipped)
+        readable = self._readable(photos, skipped, stopped)
         while chunk := list(islice(readable, self.runner.photos_at_once)):
-            found = self.runner.run(np.stack([pixels for *_, pixels in chunk]))
-            for (key, path, source, _), *features in zip(chunk, *found, strict=True):
+            found = self.runner.run(np.stack([each.pixels for each in chunk]))
+            for each, *features in zip(chunk, *found, strict=True):
                 # A comparison with NaN is false, so this catches it too.
                 if not all(abs(bound) <= _FLOAT16_MAX for f in features for bound in (f.min(), f.max())):
-                    skipped.append(Skipped(key, str(path), f"{about.name} gives features beyond float16"))
+                    reason = f"{network.name} gives features beyond float16"
+                    skipped.append(Skipped(each.key, each.path, reason, each.source))
                     continue
                 regions[len(keys)], context[len(keys)] = features
-                keys.append(key)
-                sources.append(source)
-        return ExtractedBatch(keys, regions[: len(keys)], context[: len(keys)], sources, skipped)
+                keys.append(each.key)
+                sources.append(each.source)
+                abouts.append(each.about)
+        return ExtractedBatch(keys, regions[: len(keys)], context[: len(keys)], sources, abouts, skipped)
 
-    def _readable(self, photos: Sequence[Photo], skipped: list[Skipped]) -> Iterator[Readable]:
+    def _readable(
+        self, photos: Sequence[Photo], skipped: list[Skipped], stopped: threading.Event
+    ) -> Iterator[_Readable]:
         for key, path in photos:
-            try:
-                source, pixels = self._read(path)
-            except UnreadablePhoto as unreadable:
-                skipped.append(Skipped(key, str(path), unreadable.reason))
-            except MemoryError:
-                skipped.append(Skipped(key, str(path), "it needs more memory than there is"))
+            if stopped.is_set():
+                return
+            found = self._read(key, path)
+            if isinstance(found, Skipped):
+                skipped.append(found)
             else:
-                yield key, path, source, pixels
+                yield found
 
-    def _read(self, path: Path) -> tuple[str, NDArray[np.uint8]]:
-        """Read a photo and say what it was made from, which must not change in between."""
-        before = "-"
-        with suppress(OSError, ValueError):  # what is wrong with the path is for `read_photo` to say
-            before = place_of(path)
-        photo = read_photo(path, at_least=self.backbone.input_size, limit_megapixels=self.limit_megapixels)
-        pixels = self.backbone.preprocess(photo)
+    def _read(self, key: str, path: Path) -> _Readable | Skipped:
+        """Read a photo once, so that it is what it says it was made from."""
+        source = None
         try:
-            source = source_of(path)
-        except OSError as error:
-            raise UnreadablePhoto(path, error.strerror or str(error)) from None
-        if not source.startswith(before):
-            raise UnreadablePhoto(path, "it was changed while it was read")
-        return source, pixels
+            with read_file(path, self.limit_megapixels) as (data, source):
+                pixels = self._pixels(data, path)
+                return _Readable(key, str(path), source, about_photo(data), pixels)
+        except UnreadablePhoto as error:
+            return Skipped(key, str(path), error.reason, source, isinstance(error, UnreachablePhoto))
+        except MemoryError:
+            return Skipped(key, str(path), "there is not enough memory to read it", source, True)
+
+    def _pixels(self, data: bytes, path: Path) -> NDArray[np.uint8]:
+        size, limit = self.backbone.input_size, self.limit_megapixels
+        with decoded_photo(data, name=str(path), at_least=size, limit_megapixels=limit) as photo:
+            return self.backbone.preprocess(photo)

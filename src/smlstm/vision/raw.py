@@ -13,7 +13,7 @@ from smlstm.vision.colours import to_rgb
 _UPRIGHT = {3: Image.Transpose.ROTATE_180, 5: Image.Transpose.ROTATE_90, 6: Image.Transpose.ROTATE_270}
 
 
-def decode_raw(file: BinaryIO, at_least: int | None, check_size: Callable[[int, int], int]) -> Image.Image:
+def decode_raw(file: BinaryIO, at_least: int | None, check_size: Callable[[int, int], None]) -> Image.Image:
     """Decode a raw photo: its embedded preview where that is large enough, else the developed sensor data.
 
     `check_size` refuses a photo over the limit, and is asked before anything is developed.
@@ -33,7 +33,7 @@ def decode_raw(file: BinaryIO, at_least: int | None, check_size: Callable[[int, 
         return Image.fromarray(raw.postprocess(use_camera_wb=True, half_size=enough))
 
 
-def _preview(rawpy: Any, raw: Any, check_size: Callable[[int, int], int]) -> Image.Image | None:
+def _preview(rawpy: Any, raw: Any, check_size: Callable[[int, int], None]) -> Image.Image | None:
     try:
         thumb = raw.extract_thumb()
     except rawpy.LibRawError:

@@ -6,6 +6,7 @@ touched), the bytes decide.
 """
 
 import hashlib
+import os
 from pathlib import Path
 
 _HASH_BYTES = 8
@@ -13,7 +14,10 @@ _HASH_BYTES = 8
 
 def place_of(path: Path) -> str:
     """Hash a file's path, size and time of change."""
-    status = path.stat()
+    return _place(path, path.stat())
+
+
+def _place(path: Path, status: os.stat_result) -> str:
     return _hash(f"{path.absolute()}\0{status.st_size}\0{status.st_mtime_ns}".encode("utf-8", "surrogateescape"))
 
 
@@ -21,6 +25,11 @@ def source_of(path: Path) -> str:
     """Describe a file as `place-content`."""
     place = place_of(path)
     return f"{place}-{_content_of(path)}"
+
+
+def described(path: Path, status: os.stat_result, data: bytes) -> str:
+    """Describe a file whose state and bytes are at hand, as `source_of` does."""
+    return f"{_place(path, status)}-{_hash(data)}"
 
 
 def is_source(path: Path, source: str) -> bool:

@@ -188,6 +188,7 @@ class Indexing(BaseModel):
     total: int = 0
     new: int = 0
     skipped: int = 0
+    unreachable: int = Field(default=0, description="Files that cannot be reached now; the next run looks again.")
     notes: list[str] = []
     failed: str | None = Field(None, description="Why it stopped, if it did.")
 

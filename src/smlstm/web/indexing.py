@@ -73,6 +73,7 @@ class Background:
             total=outcome.total,
             new=outcome.new,
             skipped=len(outcome.skipped),
+            unreachable=len(outcome.unreachable),
             notes=[printable(note) for note in outcome.notes],
             failed=self._failed,
         )

@@ -44,6 +44,10 @@ class NotFound(SmlstmError):
     exit_code = 3
 
 
+class TooLarge(InputError):
+    """What was sent is more than a request may hold."""
+
+
 def problem(
     status: int, message: str, *, code: str | None = None, exit_code: int = 1, headers: dict[str, str] | None = None
 ) -> JSONResponse:
@@ -53,26 +57,28 @@ def problem(
     return JSONResponse({"error": content.model_dump()}, status, headers)
 
 
+_ANSWERS: dict[type[SmlstmError], tuple[int, str | None]] = {
+    Busy: (503, "busy"),
+    LibraryGone: (503, "gone"),
+    NotFound: (404, None),
+    Locked: (409, "locked"),
+    DamagedLibrary: (500, "damaged"),
+    TooLarge: (413, None),
+    InputError: (422, None),
+}
+"""The first that fits counts: some are kinds of those below them."""
+
+
 def answer_problems(app: FastAPI) -> None:
     """Make an application answer every failure in this form."""
 
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        if isinstance(error, Busy | LibraryGone):
-            code = "gone" if isinstance(error, LibraryGone) else "busy"
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            return problem(503, str(error), code=code, exit_code=error.exit_code, headers=later)
-        if isinstance(error, NotFound):
-            return problem(404, str(error), exit_code=error.exit_code)
-        if isinstance(error, Locked):
-            return problem(409, str(error), code="locked", exit_code=error.exit_code)
         assert isinstance(error, SmlstmError)
-        if isinstance(error, DamagedLibrary):
+        status, code = next((found for kind, found in _ANSWERS.items() if isinstance(error, kind)), (500, None))
+        if status == 500:
             logging.getLogger(__name__).error("%s", printable(error))
-            return problem(500, str(error), code="damaged", exit_code=error.exit_code)
-        if isinstance(error, InputError):
-            return problem(422, str(error), exit_code=error.exit_code)
-        logging.getLogger(__name__).error("%s", error)
-        return problem(500, str(error), exit_code=error.exit_code)
+        later = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else None
+        return problem(status, str(error), code=code, exit_code=error.exit_code, headers=later)
 
     async def not_valid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

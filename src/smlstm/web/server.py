@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 import torch
 import uvicorn
@@ -37,6 +39,12 @@ class _Server(uvicorn.Server):
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in good order, or, for who asks again, at once: work under way may take longer than one likes."""
+        if self.should_exit:
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""

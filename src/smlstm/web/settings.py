@@ -34,6 +34,8 @@ class Settings:
     """Of these, one client's; this machine may have all."""
     megapixels: float = 64.0
     """The most that an uploaded photo may have."""
+    request_megapixels: float = 256.0
+    """The most that all photos of a request may have together."""
     workers: int = field(default_factory=lambda: max(1, min(4, os.cpu_count() or 1)))
     """Questions that are worked on at once."""
     waiting: int = 64

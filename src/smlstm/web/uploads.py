@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING
 from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.vision import UnreadablePhoto
-from smlstm.vision.decode import decode_photo
+from smlstm.vision.about import about_photo
+from smlstm.vision.decode import decoded_photo
 from smlstm.web import answers
+from smlstm.web.problems import TooLarge
 from smlstm.web.text import printable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from smlstm.vision.backbones import Backbone
     from smlstm.web.service import Service
+    from smlstm.web.settings import Settings
 
 MOST_PHOTOS = 8
 Upload = tuple[str, bytes]
@@ -19,16 +26,31 @@ Upload = tuple[str, bytes]
 
 def features(service: "Service", photos: Sequence[Upload]) -> ImageFeatures:
     """What the CNN sees in photos that were sent; an unreadable one is refused by its name."""
-    eyes = service.library.eyes
-    side = eyes.extractor.backbone.input_size
-    pictures = []
-    for name, data in photos:
-        try:
-            pictures.append(decode_photo(data, name=name, at_least=side, limit_megapixels=service.settings.megapixels))
-        except UnreadablePhoto as error:
-            # Not the limit's name on the command line, which the sender cannot change.
-            raise InputError(f"cannot read photo {name}: {error.reason.partition(' (--limit')[0]}") from None
-    return eyes.features_of(pictures)
+    settings, eyes = service.settings, service.library.eyes
+    _check_pixels(photos, settings)
+    return eyes.features_of([_pixels(eyes.extractor.backbone, *photo, settings.megapixels) for photo in photos])
+
+
+def _check_pixels(photos: Sequence[Upload], settings: "Settings") -> None:
+    """Refuse photos that are each small enough, but not all together."""
+    headers = [about_photo(data) for _, data in photos]
+    megapixels = [(each.width or 0) * (each.height or 0) / 1e6 for each in headers]
+    together = sum(each for each in megapixels if each <= settings.megapixels)  # others are refused by their name
+    if together > settings.request_megapixels:
+        raise TooLarge(
+            f"the photos have {together:.0f} megapixels together, and those of a request may have "
+            f"{settings.request_megapixels:g}: send fewer at once, or smaller ones"
+        )
+
+
+def _pixels(backbone: "Backbone", name: str, data: bytes, limit: float) -> "NDArray[np.uint8]":
+    """A photo as the CNN takes it, S x S x 3: of the photo itself nothing is kept."""
+    try:
+        with decoded_photo(data, name=name, at_least=backbone.input_size, limit_megapixels=limit) as photo:
+            return backbone.preprocess(photo)
+    except UnreadablePhoto as error:
+        # Not the limit's name on the command line, which the sender cannot change.
+        raise InputError(f"cannot read photo {name}: {error.reason.partition(' (--limit')[0]}") from None
 
 
 def name(

@@ -47,6 +47,7 @@ export class LibraryState {
       ["Stored in", state.library],
       ["Model", `${state.model.kind}, knows ${state.model.words} words`],
       ["smlstm", state.version],
+      ...(indexing.unreachable ? [["Not reachable now", `${indexing.unreachable} files, looked at again next time`]] : []),
       ...indexing.notes.map((note) => ["Note", note]),
       ...(indexing.failed ? [["Indexing", sentence(indexing.failed)]] : []),
     ];
