@@ -1,6 +1,7 @@
 """Run the campaign: attacks in turns until the time is up, then a table."""
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -108,10 +109,8 @@ def _attempt(name: str, seed: int, folder: Path) -> Attempt:
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

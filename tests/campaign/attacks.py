@@ -26,6 +26,12 @@ ATTACKS = {
     "damaged-run": "damaged_models:damaged_run",
     "damaged-configuration": "damaged_models:damaged_configuration",
     "damaged-library": "damaged_library:damaged_library",
+    "hostile-http": "hostile_http:hostile_http",
+    "holding-connections": "hostile_http:holding_connections",
+    "askers": "askers:askers",
+    "askers-http": "askers:askers_http",
+    "askers-shipped": "askers:askers_shipped",
+    "askers-http-shipped": "askers:askers_http_shipped",
 }
 """The file and function of each, imported only where it runs: torch takes seconds."""
 

@@ -52,10 +52,10 @@ class Unrest:
             self.calm_down()
             return
         ways = (
-            self.vanish, self.vanish, self.change, self.tear, self.move, self.swap, self.copy, self.hide, self.hide_folder,
-            self.become_odd, self.calm_down,
+            self.vanish, self.vanish, self.change, self.tear, self.move, self.swap, self.copy, self.hide,
+            self.hide_folder, self.become_odd, self.calm_down,
         )  # fmt: skip
-        self.rng.choice(ways)(self.rng.choice(files)) if files else None
+        self.rng.choice(ways)(self.rng.choice(files))
 
     def vanish(self, file: Path) -> None:
         file.unlink()

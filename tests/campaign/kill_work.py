@@ -46,7 +46,7 @@ def compare_stores(expected: Path, found: Path, verdict: Verdict) -> None:
             strange = sorted(set(other.keys()) - set(one.keys()))
             if strange:
                 verdict.add("wrong", f"the store has {strange[:5]}, which it should not", count=len(strange))
-            shared = [key for key in one.keys() if key in other]
+            shared = sorted(set(one.keys()) & set(other.keys()))
             pairs = [(one.read([key]), other.read([key])) for key in shared]
     except SmlstmError as error:
         verdict.add("wrong", f"the store cannot be read: {error}")
