@@ -25,6 +25,7 @@ ATTACKS = {
     "damaged-model": "damaged_models:damaged_model",
     "damaged-run": "damaged_models:damaged_run",
     "damaged-configuration": "damaged_models:damaged_configuration",
+    "damaged-store": "damaged_store:damaged_store",
     "damaged-library": "damaged_library:damaged_library",
     "hostile-http": "hostile_http:hostile_http",
     "holding-connections": "hostile_http:holding_connections",

@@ -89,6 +89,7 @@ class Unrest:
         self._take_away(file)
 
     def hide_folder(self, file: Path) -> None:
+        self.calm_down()  # what was taken out of a folder could not be put back while the folder is away
         folder = self.rng.choice([path for path in (*self.photos.iterdir(), self.photos) if path.is_dir()])
         self._take_away(folder)
         time.sleep(self.rng.random() * 0.3)

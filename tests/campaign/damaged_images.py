@@ -4,7 +4,7 @@ import json
 import random
 
 from tests.campaign.libraries import fresh
-from tests.campaign.pictures import broken_picture
+from tests.campaign.pictures import broken_picture, scans
 from tests.campaign.verdict import Verdict
 from tests.campaign.workplace import Workplace
 
@@ -16,7 +16,9 @@ def damaged_images(rng: random.Random, place: Workplace) -> Verdict:
     for number in range(25):
         suffix, data = broken_picture(rng, healthy)
         (rng.choice(healthy).parent / f"harm-{number}{suffix}").write_bytes(data)
-    done = place.run("index", subject.photos, *subject.options, "--json", "--runtime", "torch", patience=240)
+    if rng.random() < 0.3:
+        (subject.photos / "scans.jpg").write_bytes(scans(7800, 6000)[1])
+    done = place.run("index", subject.photos, *subject.options, "--json", "--runtime", "torch")
     if done.code == 0:
         told = json.loads(done.out)
         if told["done"] != told["total"]:
@@ -34,10 +36,8 @@ def damaged_images_extract(rng: random.Random, place: Workplace) -> Verdict:
         suffix, data = broken_picture(rng, healthy)
         harm.append(subject.photos / f"harm-{number}{suffix}")
         harm[-1].write_bytes(data)
-    place.run(
-        "extract", subject.photos, "--out", place.folder / "store", "--grid", 2, "--runtime", "torch", patience=240
-    )
+    place.run("extract", subject.photos, "--out", place.folder / "store", "--grid", 2, "--runtime", "torch")
     place.run("data", "check", place.folder / "store")
     for path in rng.sample(harm, 3):
-        place.run("score", path, "a star", "--model", subject.model, "--runtime", "torch", codes=(0, 3), patience=240)
+        place.run("score", path, "a star", "--model", subject.model, "--runtime", "torch", codes=(0, 3))
     return place.verdict

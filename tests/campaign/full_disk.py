@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.campaign import made
-from tests.campaign.kill_work import compare_runs, compare_stores, reference_run
+from tests.campaign.kill_work import compare_runs, compare_stores, reference_run, reference_store
 from tests.campaign.libraries import fresh
 from tests.campaign.verdict import Verdict
 from tests.campaign.workplace import Ended, Workplace
@@ -57,10 +57,8 @@ def full_disk_work(rng: random.Random, place: Workplace) -> Verdict:
     """Extract or train onto a full disk, then again with space."""
     target = place.folder / "disk" / "out"
     if rng.random() < 0.5:
-        reference, most = place.base / "reference-store", 2_000_000
+        reference, most = reference_store(place), 2_000_000
         command: tuple[object, ...] = ("extract", made.pool(place.base), "--grid", 2, "--runtime", "torch", "--out")
-        if not reference.exists():
-            place.run(*command, reference)
     else:
         reference, most = reference_run(place.base), 1_000_000
         command = ("train", made.recipe(place.base), "--out")

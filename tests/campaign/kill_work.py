@@ -24,9 +24,7 @@ _TIMES = {"seconds", "pairs_per_second", "dev_seconds"}
 def kill_extract(rng: random.Random, place: Workplace) -> Verdict:
     """Kill `smlstm extract` a few times; the store holds every photo as an undisturbed one does."""
     photos, store = made.pool(place.base), place.folder / "store"
-    reference = place.base / "reference-store"
-    if not reference.exists():
-        place.run("extract", photos, "--out", reference, "--grid", 2, "--runtime", "torch")
+    reference = reference_store(place)
     command = ("extract", photos, "--out", store, "--grid", 2, "--runtime", "torch", "--batch", rng.choice((2, 5, 16)))
     for _ in range(rng.randint(1, 4)):
         place.kill(rng, *command, after=store)
@@ -34,6 +32,17 @@ def kill_extract(rng: random.Random, place: Workplace) -> Verdict:
     place.run("data", "check", store)
     compare_stores(reference, store, place.verdict)
     return place.verdict
+
+
+def reference_store(place: Workplace) -> Path:
+    """Features of the pool, extracted without disturbance."""
+    store = place.base / "reference-store"
+    if not store.exists():
+        part = place.base / "reference-store.part"
+        shutil.rmtree(part, ignore_errors=True)
+        place.run("extract", made.pool(place.base), "--out", part, "--grid", 2, "--runtime", "torch")
+        part.rename(store)
+    return store
 
 
 def compare_stores(expected: Path, found: Path, verdict: Verdict) -> None:
