@@ -17,7 +17,7 @@ def damaged_images(rng: random.Random, place: Workplace) -> Verdict:
         suffix, data = broken_picture(rng, healthy)
         (rng.choice(healthy).parent / f"harm-{number}{suffix}").write_bytes(data)
     if rng.random() < 0.3:
-        (subject.photos / "scans.jpg").write_bytes(scans(7800, 6000)[1])
+        (subject.photos / "scans.jpg").write_bytes(scans(7800, 9000)[1])
     done = place.run("index", subject.photos, *subject.options, "--json", "--runtime", "torch")
     if done.code == 0:
         told = json.loads(done.out)
