@@ -96,16 +96,14 @@ class Unrest:
         self.calm_down()
 
     def become_odd(self, file: Path) -> None:
-        """A pipe, a folder or a link to nowhere in a photo's place."""
-        self._take_away(file)
-        match self.rng.randrange(3):
-            case 0:
-                os.mkfifo(file)
-            case 1:
-                file.mkdir()
-            case _:
-                file.symlink_to("nowhere")
-        self.odd.append(file)
+        """A pipe, a folder or a link to nowhere in the place of a few photos."""
+        kind = self.rng.choice((os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nowhere")))
+        some = [path for path in sorted(self.photos.rglob("*.*")) if path.is_file() and not path.is_symlink()]
+        for path in self.rng.sample(some, min(12, len(some))):
+            self._take_away(path)
+            kind(path)
+            self.odd.append(path)
+        time.sleep(self.rng.random() * 0.2)
 
     def _take_away(self, path: Path) -> None:
         target = self.away / f"{len(self.hidden)}-{self.done}"
