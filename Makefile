@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export OMP_WAIT_POLICY ?= PASSIVE
 export KMP_BLOCKTIME ?= 0
 
-.PHONY: setup browser demo gallery test check format bench docs clean
+.PHONY: setup browser demo gallery test campaign check format bench docs clean
 
 setup: $(VENV)/.ready
 
@@ -43,6 +43,12 @@ gallery: setup
 
 test: setup browser
 	$(BIN)/python -m pytest
+
+# Not a part of `test`: it goes on for as long as it is told to. SEED=7 ONLY=kill-index repeat an attempt.
+MINUTES ?= 10
+SEED ?= 1
+campaign: setup
+	$(BIN)/python -m tests.campaign --minutes $(MINUTES) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
 check: setup
 	$(BIN)/ruff check .

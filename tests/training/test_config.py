@@ -105,3 +105,10 @@ def test_the_recipes_that_come_with_smlstm_fit_together(path):
             assert start_from_model(built[name], built[source])
     if config.pair is not None:
         assert {config.pair.shortlist, *config.pair.rerankers} <= set(built)
+
+
+@pytest.mark.parametrize(("name", "text"), [("deep.toml", "a = " + "[" * 5000), ("deep.json", "[" * 200_000)])
+def test_values_nested_without_end_are_refused_in_a_sentence(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=rf"{name} is not {name[-4:].upper()}"):
+        read_config(tmp_path / name)

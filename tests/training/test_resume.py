@@ -126,3 +126,21 @@ def test_a_broken_checkpoint_is_refused_with_a_way_out(recipe, tmp_path):
     (tmp_path / "mnlm" / "checkpoint.pt").write_bytes(b"not a checkpoint")
     with pytest.raises(ConfigurationError, match="--fresh"):
         train(read_config(recipe), tmp_path)
+
+
+def test_a_changed_byte_of_a_checkpoint_is_noticed(recipe, tmp_path):
+    train(read_config(recipe), tmp_path, stages=["mnlm"])
+    path = tmp_path / "mnlm" / "checkpoint.pt"
+    data = bytearray(path.read_bytes())
+    weights = next(iter(read_checkpoint(path).model.values())).contiguous().numpy().tobytes()
+    data[data.index(weights) + len(weights) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=r"checkpoint\.pt is not a checkpoint, or is damaged.*--fresh"):
+        train(read_config(recipe), tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"7\n", b'{"event": "steps"}\n', b'{"event": "epoch", "dev": {}}\n'])
+def test_a_damaged_line_of_metrics_is_left_out(tmp_path, damage):
+    whole = b'{"event": "end", "step": 24, "reason": "all epochs are done"}\n'
+    (tmp_path / "metrics.jsonl").write_bytes(whole + damage + whole + whole[:-9])
+    assert [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl")] == [24, 24]

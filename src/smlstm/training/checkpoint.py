@@ -8,6 +8,8 @@ Reading runs no code (`weights_only`).
 
 import os
 import pickle
+import zipfile
+import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint; what is not one is refused."""
+    _check_whole(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
@@ -92,6 +95,17 @@ def read_checkpoint(path: Path) -> Checkpoint:
         content["optimiser"],
         content["average"],
     )
+
+
+def _check_whole(path: Path) -> None:
+    """Compare a checkpoint with the checksums in it, which torch writes but does not read."""
+    try:
+        with zipfile.ZipFile(path) as parts:
+            damaged = parts.testzip()
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+        damaged = type(error).__name__
+    if damaged is not None:
+        raise ConfigurationError(f"{path} is not a checkpoint, or is damaged ({damaged}): start again with --fresh")
 
 
 def difference(old: dict[str, Any], new: dict[str, Any], place: str = "") -> str | None:

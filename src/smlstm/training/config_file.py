@@ -52,7 +52,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path} does not exist: give a TOML file or the folder of a run") from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # neither kind of decoding error, nor that of text, is anything else
         raise ConfigurationError(f"{path} is not {path.suffix[1:].upper() or 'TOML'}: {error}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path} must hold a table of settings")
@@ -66,7 +66,7 @@ def _apply(raw: dict[str, Any], setting: str) -> None:
         raise ConfigurationError(f'a setting is written key=value, such as stage.mnlm.epochs=5, not "{setting}"')
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text
     *parents, last = key.split(".")
     place: Any = raw

@@ -120,14 +120,34 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Lines of a metrics file; one that is being written is left out."""
+    """Lines of a metrics file; one that is being written, or is damaged, is left out: nothing is trained by it."""
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            return
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(content, dict) and _fits(content, _SHAPES.get(content.get("event"), _SHAPE)):
+            yield content
+
+
+_NUMBER, _TEXT = (int, float), str
+_RATES = dict.fromkeys(("r1", "r5", "r10"), _NUMBER)
+_DEV = {"sum": _NUMBER, "images": _NUMBER, "annotation": _RATES, "retrieval": _RATES}
+_SHAPE: dict[str, Any] = {"event": _TEXT}
+_SHAPES: dict[Any, dict[str, Any]] = {
+    "steps": {"step": _NUMBER, "epoch_progress": _NUMBER, "loss": _NUMBER},
+    "epoch": {"step": _NUMBER, "epoch": _NUMBER, "dev": _DEV},
+    "end": {"reason": _TEXT},
+}
+"""What readers rely on, by event."""
+
+
+def _fits(content: Any, shape: Any) -> bool:
+    if isinstance(shape, dict):
+        return isinstance(content, dict) and all(_fits(content.get(key), each) for key, each in shape.items())
+    return isinstance(content, shape)
 
 
 def describe_machine() -> dict[str, Any]:

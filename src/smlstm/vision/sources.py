@@ -5,11 +5,14 @@ first is as it was, the file is taken to be the same without reading it; where i
 touched), the bytes decide.
 """
 
+import errno
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 _HASH_BYTES = 8
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
 def place_of(path: Path) -> str:
@@ -48,7 +51,10 @@ def content_hash(data: bytes) -> str:
 
 def _content_of(path: Path) -> str:
     digest = hashlib.blake2b(digest_size=_HASH_BYTES)
-    with path.open("rb") as file:
+    # Without waiting: a pipe that has taken the place of a photo would keep us for ever.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         while block := file.read(2**18):
             digest.update(block)
     return digest.hexdigest()
