@@ -92,10 +92,11 @@ def _readable(table: Table, health: Health) -> Iterator[pa.RecordBatch]:
     if seals_are_damaged(table.path):
         health.tell(table, f"{table.path / SEALS} or its copy is damaged: it holds the checksums of the table's files")
     try:
-        for name in damaged_files(table.path):
+        damaged = damaged_files(table.path)
+        for name in damaged:
             health.tell(table, f"{table.path / name} is damaged: its checksum does not fit")
-        if damaged_files(table.path, wholly=False):
-            return  # Lance would trust it
+        if damaged:
+            return  # Lance would trust it, and may take the process along
     except ValueError:
         return  # nothing is known of any file
     try:

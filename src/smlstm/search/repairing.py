@@ -17,7 +17,6 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-from lance.file import LanceFileReader
 from pyarrow import compute
 
 from smlstm.search.damage import DamagedLibrary, told_as_damage
@@ -32,6 +31,7 @@ from smlstm.search.health import (
     whole_photos,
 )
 from smlstm.search.manifest import COPY, NAME, Folder, Manifest, read_manifest, write_manifest
+from smlstm.search.rescue import rescued
 from smlstm.search.seals import COPY as SEALS_COPY
 from smlstm.search.seals import NAME as SEALS
 from smlstm.search.seals import Seals, read_seals, seal
@@ -174,16 +174,6 @@ def _is_enough(table: Table, seals: Seals, whole: Whole) -> bool:
     return True
 
 
-def _rows_in(file: Path, table: Table) -> Batches:
-    """The rows of a data file, up to the first that cannot be read; deleted ones too."""
-    try:
-        with told_as_damage(file):
-            for batch in LanceFileReader(str(file)).read_all(batch_size=ROWS_AT_A_TIME).to_batches():
-                yield batch.select(table.schema.names)
-    except DamagedLibrary:
-        return
-
-
 def _photos_left(photos: Table, files: Table) -> Batches:
     """Rows whose checksum fits. Of damaged files, what no checksum is of is read again from the photos."""
     try:
@@ -197,7 +187,7 @@ def _photos_left(photos: Table, files: Table) -> Batches:
         if doubtful and not paths:
             rows = files.read(["content", "path"])
             paths = dict(zip(rows["content"].to_pylist(), map(os.fsdecode, rows["path"].to_pylist()), strict=True))
-        for batch in _rows_in(file, photos):
+        for batch in rescued(file, photos.schema.names):
             kept = _first_whole(batch, photos, whole_photos, "content", stored)
             if doubtful and kept is not None:
                 kept = _with_facts(kept, paths)
@@ -237,6 +227,15 @@ def _files_left(files: Table, folders: list[Folder]) -> Batches:
         yield from _valid(kept, files)
 
 
+def _read(fragment: Any, files: Table) -> list[pa.RecordBatch] | None:
+    """The rows of a part that is not known to be damaged; None if it is."""
+    try:
+        with told_as_damage(files.path):
+            return list(fragment.to_batches(columns=files.schema.names, batch_size=ROWS_AT_A_TIME))
+    except DamagedLibrary:
+        return None
+
+
 def _file_batches(files: Table) -> Iterator[tuple[pa.RecordBatch, bool]]:
     """Rows of files, and whether they may be out of date or damaged."""
     try:
@@ -246,16 +245,15 @@ def _file_batches(files: Table) -> Iterator[tuple[pa.RecordBatch, bool]]:
     dataset = _newest_readable(files)
     if dataset is None:
         for file in sorted((files.path / "data").glob("*.lance"), key=lambda path: -path.stat().st_mtime_ns):
-            yield from ((batch, True) for batch in _rows_in(file, files))
+            yield from ((batch, True) for batch in rescued(file, files.schema.names))
         return
     for fragment in dataset.get_fragments():
         data = [f"data/{each.path}" for each in fragment.data_files()]
         doubtful = dataset.version < newest or not damaged.isdisjoint(data)
-        try:
-            with told_as_damage(files.path):
-                batches = list(fragment.to_batches(columns=files.schema.names, batch_size=ROWS_AT_A_TIME))
-        except DamagedLibrary:  # perhaps only what tells its deleted rows
-            batches, doubtful = [batch for name in data for batch in _rows_in(files.path / name, files)], True
+        batches = None if doubtful else _read(fragment, files)
+        if batches is None:  # perhaps only what tells its deleted rows is damaged
+            doubtful = True
+            batches = [batch for name in data for batch in rescued(files.path / name, files.schema.names)]
         yield from ((batch, doubtful) for batch in batches)
 
 
