@@ -1,9 +1,11 @@
 """Many askers of one library, by the Python API and by HTTP: each gets what it would get alone, to the last bit."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +15,7 @@ from smlstm.data.scenes import compose
 from smlstm.search import Library
 from smlstm.search.prepared import PreparedPhotos
 from smlstm.search.snapshot import Filter
+from smlstm.search.tables import FILES, Table
 from smlstm.text.language_model import language_model
 from smlstm.web.app import create_app
 from smlstm.web.settings import Settings
@@ -107,3 +110,29 @@ def test_a_filter_of_folders_is_shared_without_harm(library):
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(lambda chosen: int(snapshot.files(chosen).sum()), filters * 4))
     assert found == ([0] * 100 + [24]) * 4
+
+
+def test_tables_are_read_while_they_are_written(tmp_path):
+    """Lance refuses to read what is being changed: no two threads may share a hand on a version that moves."""
+    table = Table(tmp_path / "files.lance", FILES, 1 << 20)
+    row = {"path": b"x", "size": 1, "modified": 1, "content": 1, "reason": None}
+    stop, counts = threading.Event(), []
+
+    def read(_):
+        seen = []
+        while not stop.is_set():
+            seen.append(len(table.read(["file"])))
+        return seen
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        readers = [pool.submit(read, number) for number in range(THREADS - 1)]
+        try:
+            for number in range(30):
+                table.append(pa.Table.from_pylist([{"file": number, **row}], FILES))
+                counts.append(len(table))
+        finally:
+            stop.set()
+    assert counts == list(range(1, 31))
+    for reader in readers:
+        seen = reader.result()
+        assert seen == sorted(seen) and seen[-1] <= 30

@@ -12,6 +12,7 @@ Only for who holds the library's lock.
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -150,19 +151,9 @@ def _delete_damaged(table: Table) -> Seals:
         return seals
     seal(table.path, seals.version, seals)
     if any(name.startswith("_indices/") for name in damaged):
-        _drop_index(table)
+        with suppress(DamagedLibrary):  # the table is written anew then
+            table.drop_index(INDEX)  # which the next indexing builds again
     return read_seals(table.path)
-
-
-def _drop_index(table: Table) -> None:
-    """Let the index of vectors go; the next indexing builds it again."""
-    try:
-        dataset = table.dataset
-        with told_as_damage(table.path):
-            dataset.drop_index(INDEX)
-            seal(table.path, int(dataset.version), read_seals(table.path))
-    except DamagedLibrary:
-        return  # the table is written anew then
 
 
 def _is_enough(table: Table, seals: Seals, whole: Whole) -> bool:

@@ -13,9 +13,11 @@ Lance and not LanceDB on top of it, whose import alone takes seconds; LanceDB op
 import hashlib
 import os
 import shutil
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -84,18 +86,27 @@ def content_in(source: str) -> int:
     return int.from_bytes(bytes.fromhex(source.partition("-")[2]), "big", signed=True)
 
 
+@dataclass(frozen=True)
+class _State:
+    """A table as it was found; what is written makes another one, and who reads this one goes on."""
+
+    seals: Seals = field(default_factory=Seals)
+    seen: tuple[Any, ...] = ()
+    """What the files with seals looked like, and which versions there were."""
+    dataset: Any = None
+    """Only ever read: Lance refuses to read what is being changed."""
+
+
 class Table:
     """A Lance dataset that is made at its first row, and read as it is at the moment of reading.
 
-    All that Lance is asked is asked here, where damage becomes `DamagedLibrary`.
+    All that Lance is asked is asked here, where damage becomes `DamagedLibrary`. Several threads may read.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, rows_a_fragment: int) -> None:
         self.path, self.schema, self.rows_a_fragment = path, schema, rows_a_fragment
-        self._dataset: Any = None
-        self._seals = Seals()
-        self._seals_seen: tuple[Any, ...] = ()
-        self._verified: set[str] = set()
+        self._guard = threading.Lock()
+        self._state = _State()
 
     @property
     def exists(self) -> bool:
@@ -104,59 +115,54 @@ class Table:
 
     @property
     def dataset(self) -> Any:
-        """The latest version; None as long as there is no row."""
-        try:
-            self._verify()
-            with told_as_damage(self.path):
-                return self._latest()
-        except Exception:
-            self._dataset = None
-            raise
+        """The latest version, to read; None as long as there is no row."""
+        return self._latest().dataset
 
-    def _latest(self) -> Any:
-        if not self.exists:
-            self._dataset = None
-            if self._seals.version or (self.path.exists() and not self.path.is_dir()):
+    def _latest(self) -> _State:
+        with self._guard:
+            seen = (_identity(self.path / SEALS), _identity(self.path / SEALS_COPY), _names(self.path / "_versions"))
+            if seen != self._state.seen or self._state.dataset is None:
+                before, self._state = self._state, _State()
+                self._state = self._opened(before, seen)
+            return self._state
+
+    def _opened(self, before: _State, seen: tuple[Any, ...]) -> _State:
+        seals = before.seals if seen[:2] == before.seen[:2] else self._verified(before.seals)
+        with told_as_damage(self.path):
+            dataset = self._open()
+            if dataset is None and (seals.version or (self.path.exists() and not self.path.is_dir())):
                 raise ValueError("its versions are missing")
-            return None
-        if self._dataset is None:
-            self._dataset = lance.dataset(str(self.path))
-        else:
-            self._dataset.checkout_latest()
-        if self._dataset.version < self._seals.version:
-            raise ValueError("its newest version is missing")
-        return self._dataset
+            if dataset is not None and dataset.version < seals.version:
+                raise ValueError("its newest version is missing")
+        return _State(seals, seen, dataset)
 
-    def _verify(self) -> None:
+    def _open(self) -> Any:
+        """The latest version in a hand of its own; None without rows."""
+        return lance.dataset(str(self.path)) if self.exists else None
+
+    def _verified(self, before: Seals) -> Seals:
         """Compare the files with their seals, each once, before Lance trusts them."""
-        seen = tuple(map(_identity, (self.path / SEALS, self.path / SEALS_COPY)))
-        if seen == self._seals_seen:
-            return
         try:
             seals = read_seals(self.path)
         except ValueError as error:
             raise DamagedLibrary(self.path / SEALS, first_line(error)) from None
-        if seals.made != self._seals.made:
-            self._dataset, self._verified = None, set()
+        known = before.files if seals.made == before.made else {}
         for name, each in seals.files.items():
             wholly = each.size <= _READ_AT_ONCE
-            if name not in self._verified and not is_as_sealed(self.path / name, each, wholly):
+            if known.get(name) != each and not is_as_sealed(self.path / name, each, wholly):
                 raise DamagedLibrary(self.path / name, "it is not what was written")
-        self._verified, self._seals, self._seals_seen = set(seals.files), seals, seen
+        return seals
 
     def pinned(self) -> "Version | None":
-        """The latest version in a hand of its own, which stays as it is whatever is written; None without rows."""
+        """The latest version, which stays as it is whatever is written; None without rows."""
         dataset = self.dataset
-        if dataset is None:
-            return None
-        with told_as_damage(self.path):
-            return Version(lance.dataset(str(self.path), version=dataset.version), self)
+        return None if dataset is None else Version(dataset, self)
 
     @property
     def version(self) -> tuple[str, int]:
         """What changes with every change: the table's name for itself, and a number."""
-        dataset = self.dataset
-        return self._seals.made, 0 if dataset is None else int(dataset.version)
+        state = self._latest()
+        return state.seals.made, 0 if state.dataset is None else int(state.dataset.version)
 
     def __len__(self) -> int:
         dataset = self.dataset
@@ -197,9 +203,8 @@ class Table:
         if len(rows):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._changing() as dataset:
-                self._dataset = lance.write_dataset(
-                    rows.cast(self.schema), str(self.path), mode="create" if dataset is None else "append"
-                )
+                mode = "create" if dataset is None else "append"
+                lance.write_dataset(rows.cast(self.schema), str(self.path), mode=mode)
 
     def delete(self, column: str, values: Iterable[int]) -> None:
         """Delete the rows with some values."""
@@ -216,9 +221,7 @@ class Table:
         reader = pa.RecordBatchReader.from_batches(self.schema, rows)
         with self._changing() as dataset:
             mode = "create" if dataset is None else "overwrite"
-            self._dataset = lance.write_dataset(
-                reader, str(self.path), mode=mode, max_rows_per_file=self.rows_a_fragment
-            )
+            lance.write_dataset(reader, str(self.path), mode=mode, max_rows_per_file=self.rows_a_fragment)
 
     def build_index(self, column: str, name: str, partitions: int) -> None:
         """Build the index by which the nearest vectors are found, in the place of the one before."""
@@ -227,25 +230,28 @@ class Table:
                 column, "IVF_FLAT", name=name, metric="cosine", num_partitions=partitions, replace=True
             )
 
+    def drop_index(self, name: str) -> None:
+        """Let an index go."""
+        with self._changing() as dataset:
+            dataset.drop_index(name)
+
     @contextmanager
     def _changing(self) -> Iterator[Any]:
-        """Change a table that is whole, and seal what was written."""
-        dataset = self.dataset
+        """Change a table that is whole, in a hand of its own, and seal what was written."""
+        seals = self._latest().seals
         with told_as_damage(self.path):
-            yield dataset
-            self._dataset.checkout_latest()
-            seal(self.path, int(self._dataset.version), self._seals)
+            yield self._open()
+            seal(self.path, int(self._open().version), seals)
 
     def seal(self) -> None:
         """Seal what a killed process, or an older smlstm, left without."""
-        dataset = self.dataset
-        if dataset is not None and int(dataset.version) != self._seals.version:
+        state = self._latest()
+        if state.dataset is not None and int(state.dataset.version) != state.seals.version:
             with told_as_damage(self.path):
-                seal(self.path, int(dataset.version), self._seals)
+                seal(self.path, int(state.dataset.version), state.seals)
 
     def drop(self) -> None:
         """Delete the table."""
-        self._dataset = None
         shutil.rmtree(self.path, ignore_errors=True)
         if not self.path.is_dir():
             self.path.unlink(missing_ok=True)
@@ -310,6 +316,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_ino, status.st_mtime_ns
+
+
+def _names(folder: Path) -> tuple[str, ...]:
+    """What lies in a folder: its time of change is too coarse to tell two commits apart."""
+    try:
+        return tuple(sorted(each.name for each in folder.iterdir()))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
 
 
 def matrix(column: pa.ChunkedArray) -> Any:
