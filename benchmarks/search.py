@@ -32,23 +32,23 @@ import pyarrow as pa
 import torch
 from PIL import Image
 
-from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.data import FeatureStore
 from smlstm.errors import InputError
+from smlstm.matching.batch import Batch, ImageFeatures, join
 from smlstm.model import MNLM, SMLSTM, compact
-from smlstm.pretrained import Pair, load_model
-from smlstm.pretrained.pair import save_pair
+from smlstm.pair import Pair, load_model
+from smlstm.pair.pair import save_pair
 from smlstm.search import Library
-from smlstm.search.eyes import Eyes
 from smlstm.search.indexing import photo_table
+from smlstm.search.lance_table import FILES, file_id
 from smlstm.search.manifest import Manifest, write_manifest
 from smlstm.search.naming import shipped_phrases
+from smlstm.search.nearest import exact, keep_index
 from smlstm.search.query import Term, direction
-from smlstm.search.shortlist import exact, keep_index
-from smlstm.search.tables import FILES, file_id
 from smlstm.text import Vocabulary
 from smlstm.text.language_model import language_model
-from smlstm.vision.about import About
+from smlstm.vision.photo_features import Eyes
+from smlstm.vision.photo_header import About
 
 BLOCK = 500
 NOISE = 1 / 3

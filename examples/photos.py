@@ -15,8 +15,8 @@ from pathlib import Path
 
 from smlstm import Library
 from smlstm.cli.library_options import IndexProgress, say_what_to_know
-from smlstm.explain.page import gallery_page
-from smlstm.pretrained.calibration import UNLIKELY
+from smlstm.explain.html import gallery_page
+from smlstm.pair.calibration import UNLIKELY
 
 PHOTOS = {
     "skimage": [

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from smlstm import Matcher
-from smlstm.batch import ImageFeatures
 from smlstm.errors import ConfigurationError, InputError, SmlstmError
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import MNLM, SMLSTM, Ensemble, MNLMConfig, SMLSTMConfig
 from smlstm.text import Vocabulary
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from smlstm.batch import ImageFeatures as ImageFeatures
-    from smlstm.matcher import Matcher as Matcher
+    from smlstm.matching.batch import ImageFeatures as ImageFeatures
+    from smlstm.matching.matcher import Matcher as Matcher
     from smlstm.search import Library as Library
 
-_ROOMS = {"Matcher": "smlstm.matcher", "ImageFeatures": "smlstm.batch", "Library": "smlstm.search"}
+_ROOMS = {"Matcher": "smlstm.matching.matcher", "ImageFeatures": "smlstm.matching.batch", "Library": "smlstm.search"}
 
 
 def __getattr__(name: str) -> Any:

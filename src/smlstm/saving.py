@@ -18,10 +18,10 @@ from safetensors.torch import save_file
 from torch.overrides import TorchFunctionMode
 
 from smlstm import __version__
+from smlstm.baselines import DVSA, OEM, SCAN, VSEPP
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher, MatcherConfig
+from smlstm.matching.matcher import Matcher, MatcherConfig
 from smlstm.model import MNLM, SMLSTM, Ensemble
-from smlstm.rivals import DVSA, OEM, SCAN, VSEPP
 from smlstm.text import Vocabulary
 
 FORMAT = 1

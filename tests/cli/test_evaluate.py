@@ -16,7 +16,7 @@ from smlstm.evaluation import both_ways, ranks
 from smlstm.evaluation.gallery import Gallery
 from smlstm.evaluation.matrices import reserve
 from smlstm.evaluation.models import Candidate
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring import Stored, score_all
 
 
@@ -167,7 +167,7 @@ def test_bad_input_is_refused_before_anything_is_scored(world, monkeypatch, argu
         save_mnlm(world / "models" / "lite", backbone="efficientnet-lite0", region_width=1280, context_width=1280)
         (world / "photos").mkdir()
         (world / "photos" / "a.jpg").touch()
-    monkeypatch.setattr("smlstm.evaluation.run.score_all", never)
+    monkeypatch.setattr("smlstm.evaluation.evaluate.score_all", never)
     monkeypatch.setattr("smlstm.evaluation.feature_plan.Extractor", never)
     with pytest.raises(SmlstmError, match=message):
         evaluate(*(argument.format(w=world) for argument in arguments))

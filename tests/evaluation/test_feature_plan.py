@@ -9,8 +9,8 @@ from smlstm.errors import InputError
 from smlstm.evaluation import feature_plan
 from smlstm.evaluation.feature_plan import plan_features
 from smlstm.evaluation.models import load_candidates
-from smlstm.vision.about import About
 from smlstm.vision.extract import ExtractedBatch, Skipped
+from smlstm.vision.photo_header import About
 from tests.evaluation.made import SPEC, WIDTH, save_mnlm, write_scenes
 
 

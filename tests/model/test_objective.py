@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smlstm.batch import Saliency
+from smlstm.matching.batch import Saliency
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.objective import collapse_loss, doubly_stochastic, draw, ranking_loss, regulariser
 from tests.model import literal

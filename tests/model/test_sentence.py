@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smlstm.batch import Tokens
+from smlstm.matching.batch import Tokens
 from smlstm.model.sentence import PlainWords, ReadWords, SentenceContext, SentenceWords, WordEmbedding, reverse_words
 from tests.model import literal
 

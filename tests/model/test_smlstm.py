@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smlstm.batch import Tokens, join
 from smlstm.errors import InputError
+from smlstm.matching.batch import Tokens, join
 from smlstm.model import SMLSTM, compact
 from tests.model import literal
 from tests.model.conftest import SENTENCES, random_features

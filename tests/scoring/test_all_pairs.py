@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import SMLSTM, Ensemble
 from smlstm.scoring import Stored, Stream, score_all, score_pairs
 from smlstm.scoring.job import Engine

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from smlstm.data.scenes import compose
 from smlstm.search import Library
+from smlstm.search.lance_table import FILES, Table
 from smlstm.search.prepared import PreparedPhotos
 from smlstm.search.snapshot import Filter
-from smlstm.search.tables import FILES, Table
 from smlstm.text.language_model import language_model
 from smlstm.web.app import create_app
 from smlstm.web.settings import Settings

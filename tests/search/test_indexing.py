@@ -7,7 +7,7 @@ import pytest
 
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError, SmlstmError
-from smlstm.pretrained import load_pair
+from smlstm.pair import load_pair
 from smlstm.search import Library
 from tests.command_line import smlstm_process
 from tests.permissions import bounded_by_permissions

@@ -7,9 +7,9 @@ import torch
 
 from smlstm.errors import InputError
 from smlstm.search import Library
+from smlstm.search.lance_table import Table, checksum, matrix, photo_schema, rows_of_lists
 from smlstm.search.manifest import Manifest, read_manifest, write_manifest
 from smlstm.search.packing import _tensors
-from smlstm.search.tables import Table, checksum, matrix, photo_schema, rows_of_lists
 
 
 def write_as_format_1(library: Library) -> None:

@@ -6,12 +6,12 @@ import pytest
 import torch
 from PIL import Image, ImageFile
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
+from smlstm.matching.batch import ImageFeatures
 from smlstm.search import Filter, Library
+from smlstm.search.nearest import exact
 from smlstm.search.query import Term, log_probability, parse_term
-from smlstm.search.shortlist import exact
-from smlstm.vision.about import About, about_photo
+from smlstm.vision.photo_header import About, about_photo
 from tests.search.made import draw, jpeg
 
 RED = "a red circle above a blue square"

@@ -6,7 +6,7 @@ import pytest
 
 from smlstm.data import FeatureSpec
 from smlstm.errors import ConfigurationError
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.reproduce.config import read_reproduce_config
 from smlstm.saving import KINDS
 from smlstm.text import Vocabulary
@@ -44,7 +44,7 @@ def test_a_stage_is_filled_from_its_preset_and_its_kind(recipe):
     assert config.stage["mnlm"].kind == "mnlm"
     assert config.stage["mnlm"].objective.regulariser == 0
     assert config.stage["smlstm"].model["modulation"] == "gated"
-    assert config.stage["scan"].objective.form == "hardest", "a rival is trained with its own paper's objective"
+    assert config.stage["scan"].objective.form == "hardest", "a baseline is trained with its own paper's objective"
     assert config.stage["big"].model["hidden_width"] == 1024
     assert config.stage["big"].kind == "sm-lstm"
 

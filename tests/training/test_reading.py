@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from smlstm import Matcher
-from smlstm.batch import Tokens
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.matching.batch import Tokens
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, LanguageModel, language_model
 from smlstm.training import read_config, reading, train

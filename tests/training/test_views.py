@@ -42,13 +42,13 @@ def moved(found, plain):
 def test_views_are_read_as_lots_say(recipe, mirror):
     config = read_config(recipe, [f"data.0.mirrored={mirror}"])
     training, dev, _ = read_examples(config.data)
-    images, lots = np.array([5, 0, 7]), np.array([0.1, 0.1, 0.7])
+    images, draws = np.array([5, 0, 7]), np.array([0.1, 0.1, 0.7])
     plain = training.images.read(images)
-    assert moved(training.images.read(images, True, lots).regions, plain.regions) == [100, 0, 0], (
+    assert moved(training.images.read(images, True, draws).regions, plain.regions) == [100, 0, 0], (
         "the first photo has no second view"
     )
     for _ in range(2):  # read, then kept
-        assert moved(training.images.read(images, False, lots).context, plain.context) == [100, 0, 0]
+        assert moved(training.images.read(images, False, draws).context, plain.context) == [100, 0, 0]
     assert (dev.images.read(np.arange(3), True, np.zeros(3)).regions < 50).all(), "dev is seen as it is"
 
 
@@ -57,8 +57,8 @@ def test_every_view_is_as_likely(recipe, mirror, crops):
     training, _, _ = read_examples(read_config(recipe, settings).data)
     for image, views in ((3, [0, 100, 200, 300]), (0, [0, 200, 300])):
         images = np.full(len(views), image)
-        lots = (np.arange(len(views)) + 0.5) / len(views)
-        found = moved(training.images.read(images, True, lots).regions, training.images.read(images).regions)
+        draws = (np.arange(len(views)) + 0.5) / len(views)
+        found = moved(training.images.read(images, True, draws).regions, training.images.read(images).regions)
         assert sorted(found) == views, "the first photo is not in the mirror"
 
 

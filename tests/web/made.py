@@ -16,11 +16,11 @@ from PIL import Image
 from torch.nn import functional
 
 from smlstm.data.scenes import Scene, compose
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM, MNLMConfig, SMLSTMConfig
-from smlstm.pretrained import Calibration, Pair
-from smlstm.search.eyes import Eyes
+from smlstm.pair import Calibration, Pair
 from smlstm.text import Vocabulary
+from smlstm.vision.photo_features import Eyes
 
 GRID = 4
 COUNT = 30

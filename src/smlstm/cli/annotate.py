@@ -36,9 +36,9 @@ def annotate(
     from smlstm.explain import write  # noqa: PLC0415
     from smlstm.explain.output import check_ending  # noqa: PLC0415
     from smlstm.explain.photos import shown  # noqa: PLC0415
-    from smlstm.pretrained import load_model  # noqa: PLC0415
-    from smlstm.search.eyes import Eyes  # noqa: PLC0415
+    from smlstm.pair import load_model  # noqa: PLC0415
     from smlstm.search.naming import known_phrases, name_photo, read_sentences  # noqa: PLC0415
+    from smlstm.vision.photo_features import Eyes  # noqa: PLC0415
 
     if explain is not None:
         check_ending(explain)

@@ -19,8 +19,8 @@ from smlstm.cli.evaluate_attention import measure_and_print
 from smlstm.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from smlstm.evaluation.evaluate import Named, Report
     from smlstm.evaluation.judgement import Correlation, Judgements
-    from smlstm.evaluation.run import Named, Report
 
 
 _BESIDE_NO_MATRICES = (
@@ -118,11 +118,11 @@ def evaluate(
     together is refused before anything long begins.
     """
     # Imported here, since torch takes seconds and --help should not.
+    from smlstm.evaluation.evaluate import Evaluation, judge, report  # noqa: PLC0415
     from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
     from smlstm.evaluation.judgement import read_judgements  # noqa: PLC0415
     from smlstm.evaluation.matrices import load_matrices  # noqa: PLC0415
     from smlstm.evaluation.models import load_candidates  # noqa: PLC0415
-    from smlstm.evaluation.run import Evaluation, judge, report  # noqa: PLC0415
 
     if matrices:
         refuse_beside(context, "--matrices", _BESIDE_NO_MATRICES)

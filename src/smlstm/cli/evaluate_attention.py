@@ -35,8 +35,8 @@ def measure_and_print(
         read_attention_gallery,
         refuse_blind,
     )
+    from smlstm.evaluation.evaluate import complete  # noqa: PLC0415
     from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
-    from smlstm.evaluation.run import complete  # noqa: PLC0415
 
     refuse_blind(candidates)
     chosen = read_attention_gallery(dataset, split, images)

@@ -15,7 +15,7 @@ from smlstm.errors import InputError
 
 if TYPE_CHECKING:
     from smlstm.explain import Explanation
-    from smlstm.matcher import Matcher
+    from smlstm.matching.matcher import Matcher
     from smlstm.vision.backbones import Backbone
 
 
@@ -67,7 +67,7 @@ def explain(
     # Imported here, since torch takes seconds and --help should not.
     from smlstm.explain import explain_photos  # noqa: PLC0415
     from smlstm.explain.output import check_ending  # noqa: PLC0415
-    from smlstm.pretrained import model_folder  # noqa: PLC0415
+    from smlstm.pair import model_folder  # noqa: PLC0415
 
     model = model_folder(model)
     if out is not None:

@@ -30,10 +30,10 @@ class DatasetPairs:
 
     def open(self, count: int | None) -> "tuple[list[Candidate], dict[str, Features], tuple[Record, ...]]":
         """Models, features by backbone, and photos from all over the split; extracts what is missing."""
+        from smlstm.evaluation.evaluate import complete  # noqa: PLC0415
         from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
         from smlstm.evaluation.gallery import read_gallery, spoken_records, spread  # noqa: PLC0415
         from smlstm.evaluation.models import load_candidates  # noqa: PLC0415
-        from smlstm.evaluation.run import complete  # noqa: PLC0415
 
         candidates = load_candidates(self.models)
         for candidate in candidates:

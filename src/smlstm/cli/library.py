@@ -67,7 +67,7 @@ def stats(library: LibraryOption = None, model: ModelOption = None, as_json: Jso
         typer.echo(f"folder           {printable(folder['path'])}{without}")
     for name in ("files", "photos", "copies", "skipped", "unused"):
         typer.echo(f"{name:<16} {getattr(found, name)}")
-    typer.echo(f"{'size':<16} {found.bytes / 1e6:.1f} MB, {found.bytes_a_photo} bytes a photo")
+    typer.echo(f"{'size':<16} {found.bytes / 1e6:.1f} MB, {found.bytes_per_photo} bytes a photo")
 
 
 @library_app.command()

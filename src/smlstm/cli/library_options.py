@@ -11,7 +11,7 @@ from smlstm.cli.photo_progress import PhotoProgress
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from smlstm.pretrained import Pair
+    from smlstm.pair import Pair
     from smlstm.search.indexing import Outcome
 
 ModelOption = Annotated[

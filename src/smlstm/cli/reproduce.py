@@ -20,7 +20,7 @@ def reproduce(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Some parts, with commas: variants, steps, lambdas, modulations, comparisons, rivals, attention."
+            help="Some parts, with commas: variants, steps, lambdas, modulations, comparisons, baselines, attention."
         ),
     ] = None,
     minutes: Annotated[
@@ -37,7 +37,7 @@ def reproduce(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report's numbers as JSON.")] = False,
 ) -> None:
-    """Train and measure the paper's variants and sweeps, other readings and rivals; write a report beside its numbers.
+    """Train and measure the paper's variants and sweeps, other readings, baselines; write a report beside its numbers.
 
     Everything that does not fit is refused first. Killed at any moment, the same command goes on: runs that are
     complete are not repeated, the one in the middle goes on from its checkpoint.

@@ -29,9 +29,9 @@ def score(
 ) -> None:
     """Print the match probability and the raw score of photos and sentences."""
     photos, sentences = sort_out(what)
-    from smlstm.pretrained import load_model  # noqa: PLC0415 - torch takes seconds, and --help should not
-    from smlstm.search.eyes import Eyes  # noqa: PLC0415
+    from smlstm.pair import load_model  # noqa: PLC0415 - torch takes seconds, and --help should not
     from smlstm.search.naming import score_features  # noqa: PLC0415
+    from smlstm.vision.photo_features import Eyes  # noqa: PLC0415
 
     pair = load_model(model)
     pair.reranker.tokens(sentences)  # a sentence without words is refused before the long work

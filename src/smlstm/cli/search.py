@@ -22,7 +22,7 @@ from smlstm.errors import InputError, SmlstmError
 
 if TYPE_CHECKING:
     from smlstm.search import Filter, Library
-    from smlstm.search.found import Found
+    from smlstm.search.matches import Found
 
 NOTHING_FOUND = 5
 _EXAMPLES = """\b
@@ -166,7 +166,7 @@ def _print(found: "Found", write_thumbnail: "object") -> None:
 
 
 def _say_if_unlikely(found: "Found") -> None:
-    from smlstm.pretrained.calibration import UNLIKELY  # noqa: PLC0415
+    from smlstm.pair.calibration import UNLIKELY  # noqa: PLC0415
 
     best = found[0].probability
     if best is not None and found.calibrated and best < UNLIKELY:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from smlstm.scoring.progress import ProgressCallback
     from smlstm.training import StageResult
     from smlstm.training.dev import DevMetrics
-    from smlstm.training.watching import Watcher
+    from smlstm.training.watchers import Watcher
 
 
 @app.command()
@@ -48,13 +48,13 @@ def train(
     # Imported here, since torch takes seconds and --help should not.
     from smlstm.training import read_config  # noqa: PLC0415
     from smlstm.training import train as run  # noqa: PLC0415
-    from smlstm.training.watching import Watchers  # noqa: PLC0415
+    from smlstm.training.watchers import Watchers  # noqa: PLC0415
 
     settings = read_config(config, setting or ())
     folder = out or (config if config.is_dir() else Path("runs") / settings.name)
     watchers: list[Watcher] = [make_display()]
     if tensorboard:
-        from smlstm.training.board import Board  # noqa: PLC0415
+        from smlstm.training.tensorboard import Board  # noqa: PLC0415
 
         watchers.append(Board(folder / "tensorboard"))
     results = run(settings, folder, stages=stage, minutes=minutes, fresh=fresh, watcher=Watchers(*watchers))
@@ -73,7 +73,7 @@ def train(
 def make_display() -> "Watcher":
     """Progress on stderr: a bar on a terminal, a line a minute elsewhere."""
     from smlstm.scoring import progress_bar  # noqa: PLC0415
-    from smlstm.training.watching import Watcher  # noqa: PLC0415
+    from smlstm.training.watchers import Watcher  # noqa: PLC0415
 
     class Display(Watcher):
         """Shows pairs/s, loss and time left."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from smlstm.batch import ImageFeatures
 from smlstm.data import Dataset, Features, Record
 from smlstm.data.scene_folder import PlacedObjects, has_places, read_places
 from smlstm.errors import InputError
@@ -15,6 +14,7 @@ from smlstm.evaluation.attention import Done, Pointing, measure_pointing
 from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.models import Candidate
 from smlstm.evaluation.removal import Filler, Removal, measure_removal
+from smlstm.matching.batch import ImageFeatures
 
 PHOTOS = 100
 """Photos that are looked at unless told otherwise: intervals are narrow enough to tell attention from chance."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from smlstm.data import FeatureSpec
 from smlstm.device import choose_device
 from smlstm.errors import InputError
-from smlstm.matcher import Matcher
-from smlstm.pretrained import is_pair, model_folder
+from smlstm.matching.matcher import Matcher
+from smlstm.pair import is_pair, model_folder
 from smlstm.text.language_model import language_model
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from smlstm.batch import ImageFeatures, Saliency
 from smlstm.data import Features, Record
 from smlstm.errors import InputError
 from smlstm.explain.explanation import grid_side
-from smlstm.matcher import Matcher, evaluating
+from smlstm.matching.batch import ImageFeatures, Saliency
+from smlstm.matching.matcher import Matcher, evaluating
 from smlstm.text import tokenise
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 from smlstm.errors import InputError
 from smlstm.explain.average import AveragedMaps
 from smlstm.explain.explanation import Explanation
-from smlstm.explain.page import averages_page, comparison_page, gallery_page
+from smlstm.explain.html import averages_page, comparison_page, gallery_page
 from smlstm.explain.picture import averages, comparison, gallery
 
 ENDINGS = (".png", ".html")

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from smlstm.batch import ImageFeatures
 from smlstm.data import Features, Record
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.explain.explanation import Explanation, explain
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import ImageFeatures
+from smlstm.matching.matcher import Matcher
 from smlstm.vision import UnreadablePhoto, read_photo
 from smlstm.vision.backbones import Backbone, load_backbone
 from smlstm.vision.extract import Extractor

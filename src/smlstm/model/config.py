@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from smlstm.matcher import MatcherConfig
+from smlstm.matching.matcher import MatcherConfig
 from smlstm.text.language_model import WIDTH
 
 # The upper bound keeps a tampered configuration from asking for all memory there is.

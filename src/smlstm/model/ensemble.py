@@ -14,9 +14,9 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher, MatcherConfig, refuse_single_sentence
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
+from smlstm.matching.matcher import Matcher, MatcherConfig, refuse_single_sentence
 
 
 def sum_matrices(matrices: Sequence[Tensor], standardise: bool = False) -> Tensor:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smlstm.batch import Batch, ImageFeatures, Tokens
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch, ImageFeatures, Tokens
+from smlstm.matching.matcher import Matcher
 from smlstm.model.config import MNLMConfig
 from smlstm.model.image import scaled
 from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, WordEmbedding, word_vectors

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from smlstm.batch import Saliency
+from smlstm.matching.batch import Saliency
 from smlstm.model.config import ObjectiveConfig
 
 
@@ -68,10 +68,10 @@ def _mismatched(
 
 def draw(mismatched: Tensor, count: int, generator: torch.Generator | None = None) -> Tensor:
     """Keep at most `count` of each row's True places, uniformly; the same shape."""
-    lots = torch.rand(mismatched.shape, generator=generator).to(mismatched.device)
-    lots = lots.masked_fill(~mismatched, -1.0)
+    draws = torch.rand(mismatched.shape, generator=generator).to(mismatched.device)
+    draws = draws.masked_fill(~mismatched, -1.0)
     chosen = torch.zeros_like(mismatched)
-    return chosen.scatter(1, lots.topk(count, dim=1).indices, True) & mismatched
+    return chosen.scatter(1, draws.topk(count, dim=1).indices, True) & mismatched
 
 
 def collapse_loss(config: ObjectiveConfig, mismatched: int) -> float:

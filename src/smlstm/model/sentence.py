@@ -12,8 +12,8 @@ first real word to the last, the backward one over the real words in reverse, so
 import torch
 from torch import Tensor, nn
 
-from smlstm.batch import Tokens
-from smlstm.matcher import MatcherConfig
+from smlstm.matching.batch import Tokens
+from smlstm.matching.matcher import MatcherConfig
 from smlstm.model.config import Pooling
 from smlstm.text import PADDING
 from smlstm.text.language_model import WIDTH

@@ -41,9 +41,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.errors import InputError
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
+from smlstm.matching.matcher import Matcher
 from smlstm.model.aggregation import Aggregation, State
 from smlstm.model.attention import ContextModulatedAttention, saliency
 from smlstm.model.comparison import Comparison, attended

@@ -3,7 +3,7 @@
 [[data]], [vocabulary]   as for `smlstm train`
 [stage.mnlm]             where the others start
 [stage.smlstm]           the one that is varied
-[stage.scan]             if a rival's settings should be its own
+[stage.scan]             if a baseline's settings should be its own
 [reproduce]              which values; by default the paper's
 """
 
@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from smlstm.training.config import RunConfig
 from smlstm.training.config_file import read_config_as
 
-Rival = Literal["oem", "vse++", "dvsa", "scan"]
+Baseline = Literal["oem", "vse++", "dvsa", "scan"]
 
 
 class SweepConfig(BaseModel):
@@ -36,10 +36,10 @@ class SweepConfig(BaseModel):
     lambdas: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default=[0, 1, 10, 100, 1000])
     modulations: list[Literal["gated", "joint", "separate"]] = Field(default=["gated", "joint", "separate"])
     comparisons: list[Literal["additive", "product"]] = Field(default=["additive", "product"])
-    rivals: list[Rival] = Field(default=["oem", "vse++", "dvsa", "scan"], description="beside MNLM")
+    baselines: list[Baseline] = Field(default=["oem", "vse++", "dvsa", "scan"], description="beside MNLM")
     attention_images: int = Field(default=100, ge=2, description="photos for deletion and insertion")
 
-    @field_validator("variants", "steps", "lambdas", "modulations", "comparisons", "rivals")
+    @field_validator("variants", "steps", "lambdas", "modulations", "comparisons", "baselines")
     @classmethod
     def _names_each_once(cls, values: list[Any]) -> list[Any]:
         twice = [value for value, count in Counter(values).items() if count > 1]

@@ -14,16 +14,16 @@ from smlstm.model.config import paper
 from smlstm.reproduce.config import ReproduceConfig
 from smlstm.reproduce.figures import Figure, figures
 from smlstm.reproduce.findings import Finding, findings, findings_table, paragraphs
-from smlstm.reproduce.page import as_page
-from smlstm.reproduce.results import ENSEMBLE, Ground
-from smlstm.reproduce.tables import (
+from smlstm.reproduce.html_report import as_page
+from smlstm.reproduce.measurements import ENSEMBLE, Ground
+from smlstm.reproduce.report_tables import (
     Found,
     Table,
     attention_table,
+    baselines_table,
     costs_table,
     paper_tables,
     readings_table,
-    rivals_table,
     sweep_table,
 )
 from smlstm.training.config import StageConfig
@@ -105,7 +105,7 @@ def _sections(config: ReproduceConfig, found: Found, drawn: dict[str, Figure]) -
     return [
         Section("The paper's tables 1 and 2 beside ours", [], paper_tables(found), []),
         Section("The paper's tables 3 and 4 beside ours", [], [steps, weights], shown("sweeps")),
-        Section("Beyond the paper", [], [readings_table(found), rivals_table(found)], []),
+        Section("Beyond the paper", [], [readings_table(found), baselines_table(found)], []),
         Section("Costs", [], [costs_table(found)], shown("costs", "curves")),
         Section(
             "Where it looks",
@@ -129,7 +129,7 @@ def _about(config: ReproduceConfig, ground: Ground, found: Found, folder: Path) 
         f"Base model: variant {base.model['variant']}, T {base.model['steps']}, lambda {base.objective.regulariser:g}, "
         f"modulation {base.model['modulation']}, comparison {base.model['comparison']}, H "
         f"{base.model['hidden_width']}; {base.epochs} epochs at most, {_limits(found)}. {_departures(base)} Every "
-        "other run differs from it in one setting. Rivals have the objective of their own papers; OEM and VSE++ are "
+        "other run differs from it in one setting. Baselines have the objective of their own papers; OEM and VSE++ are "
         "trained as MNLM is, "
         f"DVSA and SCAN as the base is{own}.",
         "One training run each, with one seed: intervals are over images (bootstrap, 95%), and say nothing of what "

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from smlstm.batch import Batch
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring.images import Images, ImageSource, image_source
 from smlstm.scoring.job import Counter, Engine, Job, choose_tile, scoring, slices, to_numpy
 from smlstm.scoring.matrix import InMemory, OnDisk, Output, Scores

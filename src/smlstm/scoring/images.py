@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.data.features import Features, Rows
 from smlstm.errors import InputError
+from smlstm.matching.batch import Batch, ImageFeatures, join
 
 
 class ImageSource(ABC):

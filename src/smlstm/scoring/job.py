@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.device import settle_device
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher, evaluating
+from smlstm.matching.batch import Batch, ImageFeatures, join
+from smlstm.matching.matcher import Matcher, evaluating
 from smlstm.scoring.images import ImageSource
 from smlstm.scoring.matrix import Output
 from smlstm.scoring.precision import choose_precision, native_bfloat16

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch
 from smlstm.errors import InputError
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring.images import hash_batch
 
 if TYPE_CHECKING:

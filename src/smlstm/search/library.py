@@ -23,28 +23,28 @@ import numpy as np
 
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError
-from smlstm.search import care
+from smlstm.search import maintenance
 from smlstm.search.changes import find_changes, real_folder
 from smlstm.search.damage import DamagedLibrary
+from smlstm.search.lance_table import FILES, Table, content_of, matrix, photo_schema
 from smlstm.search.location import LibraryGone, ReadOnlyLibrary, library_folder
 from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
 from smlstm.search.migration import drop_outdated, is_outdated, migrate, rewrite
-from smlstm.search.shortlist import EXACT_BELOW, keep_index
+from smlstm.search.nearest import EXACT_BELOW, keep_index
 from smlstm.search.snapshot import Filter, Snapshot
-from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smlstm.explain import Explanation
-    from smlstm.pretrained import Pair
-    from smlstm.search.eyes import Eyes
-    from smlstm.search.found import Found, Match
+    from smlstm.pair import Pair
     from smlstm.search.health import Health
     from smlstm.search.indexing import Outcome, Watch
+    from smlstm.search.matches import Found, Match
     from smlstm.search.packing import Packing
     from smlstm.search.prepared import PreparedPhotos
     from smlstm.search.searching import Searcher
+    from smlstm.vision.photo_features import Eyes
 
 FILE_ROWS, PHOTO_ROWS = 1 << 20, 4096
 """Rows that a piece of each table has when it is full."""
@@ -89,7 +89,7 @@ class Library:
     @cached_property
     def pair(self) -> "Pair":
         """The model."""
-        from smlstm.pretrained import Pair, load_model  # noqa: PLC0415 - torch takes seconds
+        from smlstm.pair import Pair, load_model  # noqa: PLC0415 - torch takes seconds
 
         return self._model if isinstance(self._model, Pair) else load_model(self._model)
 
@@ -130,7 +130,7 @@ class Library:
     @cached_property
     def eyes(self) -> "Eyes":
         """The CNN, loaded when a photo must be looked at."""
-        from smlstm.search.eyes import Eyes  # noqa: PLC0415
+        from smlstm.vision.photo_features import Eyes  # noqa: PLC0415
 
         return Eyes(self.pair, self.runtime)
 
@@ -298,9 +298,9 @@ class Library:
         columns = (rows[name].to_pylist() for name in ("path", "content", "reason"))
         return sorted(Entry(Path(os.fsdecode(path)), *rest) for path, *rest in zip(*columns, strict=True))
 
-    def stats(self) -> care.Stats:
+    def stats(self) -> maintenance.Stats:
         """What the library holds."""
-        return care.stats(self.folder, self.files, self.photos)
+        return maintenance.stats(self.folder, self.files, self.photos)
 
     def check(self) -> "Health":
         """What is wrong with the library, after reading all of it."""
@@ -332,10 +332,11 @@ class Library:
         """Delete photos that no file has and what other models stored; returns photos and bytes let go of."""
         photos = self.photos
         with self.writing():
-            return care.prune(self.folder, self.files, photos)
+            return maintenance.prune(self.folder, self.files, photos)
 
     def forget(self, folder: str | Path) -> int:
         """Let a folder go; returns how many files were below it."""
         path = Path(folder).expanduser()
+        path = path.resolve() if path.exists() else path.absolute()
         with self.writing():
-            return care.forget(self.folder, self.files, str(path.resolve() if path.exists() else path.absolute()))
+            return maintenance.forget(self.folder, self.files, str(path))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cachetools import LRUCache
 from torch import Tensor
 
-from smlstm.batch import Batch, join
+from smlstm.matching.batch import Batch, join
 
 MOST_BYTES = 256 << 20
 

@@ -1,7 +1,7 @@
 """Word vectors that know their sentence: a frozen language model reads it, as a frozen CNN looks at the photo.
 
 The model is MiniLM-L6 as trained for sentence similarity (`all-MiniLM-L6-v2`, Apache 2.0): a BERT of six layers, 384
-wide, which has read a billion pairs of sentences. It lies in `pretrained/minilm` with its weights in 8 bits, one scale
+wide, which has read a billion pairs of sentences. It lies in `text/minilm` with its weights in 8 bits, one scale
 a row, its English word pieces, and the first 128 positions. A word's vector is the mean over its pieces.
 
 A matcher says with `language_model = "minilm"` that its word vectors come from here instead of from a table that
@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
-FOLDER = Path(__file__).parents[1] / "pretrained" / "minilm"
+FOLDER = Path(__file__).parent / "minilm"
 WIDTH = 384
 _LAYERS, _HEADS, _POSITIONS = 6, 12, 128
 _KEPT_WORDS = 300_000  # 230 MB: two dev sets
@@ -202,7 +202,7 @@ _NAMES = {
 
 
 def pack(source: Path, folder: Path = FOLDER) -> None:
-    """Make `pretrained/minilm` of the published files (`model.safetensors`, `vocab.txt`)."""
+    """Make `text/minilm` of the published files (`model.safetensors`, `vocab.txt`)."""
     pieces = (source / "vocab.txt").read_text(encoding="utf-8").splitlines()
     kept = [row for row, piece in enumerate(pieces) if piece.isascii() and not piece.startswith("[unused")]
     with safe_open(source / "model.safetensors", framework="pt") as file:

@@ -80,8 +80,8 @@ class Batches:
         _, starts, counts = np.unique(self._image_of[by_image], return_index=True, return_counts=True)
         turn = np.arange(len(by_image)) - np.repeat(starts, counts)  # 0..n-1 among its image's captions
         unit, units = turn // self._together, -(-counts // self._together)
-        lots = rng.random(len(by_image))[np.arange(len(by_image)) - turn % self._together]  # one for each unit
-        return by_image[np.argsort((unit + lots) / np.repeat(units, counts), kind="stable")]
+        draws = rng.random(len(by_image))[np.arange(len(by_image)) - turn % self._together]  # one for each unit
+        return by_image[np.argsort((unit + draws) / np.repeat(units, counts), kind="stable")]
 
     def _mine(self, epoch: int, pool: int) -> Integers:
         assert self._grouping is not None

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError, ValidationError
 
 from smlstm.data import FeatureSpec
-from smlstm.matcher import MatcherConfig
+from smlstm.matching.matcher import MatcherConfig
 from smlstm.model import Ensemble, ObjectiveConfig, compact, paper
 from smlstm.saving import KINDS
 
@@ -84,7 +84,7 @@ class StageConfig(_Part):
     objective: ObjectiveConfig = Field(
         default_factory=lambda: {},
         validate_default=True,
-        description="what differs from the preset's objective, or from the paper's of a rival",
+        description="what differs from the preset's objective, or from the paper's of a baseline",
     )
     start_from: str | list[str] | None = Field(
         default=None,
@@ -338,7 +338,7 @@ def _preset(name: str) -> Any:
 
 
 def _preset_sizes(config_type: type[MatcherConfig], name: str) -> dict[str, Any]:
-    """What a preset says about a kind of matcher; rivals take what they share with its MNLM."""
+    """What a preset says about a kind of matcher; baselines take what they share with its MNLM."""
     preset = _preset(name)
     base = preset.model if config_type is type(preset.model) else preset.baseline
     known = set(config_type.model_fields)

@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from smlstm.batch import ImageFeatures, Tokens
 from smlstm.data import Features, FeatureSpec, open_dataset, open_features
 from smlstm.errors import InputError
+from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.text import Vocabulary
 from smlstm.text.tokens import tokenise
 from smlstm.training.config import DataConfig
 from smlstm.vision.backbones.base import CROPPED, MIRRORED
 
 Integers = npt.NDArray[np.int64]
-Lots = npt.NDArray[np.float64]
+Draws = npt.NDArray[np.float64]
 
 
 class Images:
@@ -37,15 +37,15 @@ class Images:
     def __len__(self) -> int:
         return int(self._store_of.shape[1])
 
-    def read(self, images: Integers, with_regions: bool = True, lots: Lots | None = None) -> ImageFeatures:
+    def read(self, images: Integers, with_regions: bool = True, draws: Draws | None = None) -> ImageFeatures:
         """Float16 features of images; without regions, one zero region stands in for them.
 
-        Of each image the photo as it is, or with lots (from 0 to below 1) one of its views.
+        Of each image the photo as it is, or with draws (from 0 to below 1) one of its views.
         """
         views = np.zeros(len(images), np.int64)
-        if lots is not None:
+        if draws is not None:
             count = (self._row_of[:, images] >= 0).sum(0)
-            views = count - 1 - (lots * count).astype(np.int64)
+            views = count - 1 - (draws * count).astype(np.int64)
         if not with_regions:
             unseen = np.flatnonzero(~self._seen[views, images])
             if len(unseen):

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from smlstm.errors import ConfigurationError, SmlstmError
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM
 from smlstm.scoring import choose_precision
+from smlstm.training.augmentation import drop_regions, drop_words
 from smlstm.training.batches import Batches, seed_of
 from smlstm.training.checkpoint import Checkpoint, Progress, write_checkpoint
 from smlstm.training.config import StageConfig
@@ -32,15 +33,14 @@ from smlstm.training.dev import DevMetrics, dev_metrics
 from smlstm.training.distributed import Processes, SharedBatchLoss
 from smlstm.training.examples import Examples, Integers
 from smlstm.training.folder import StageFolder
-from smlstm.training.ledger import Ledger
+from smlstm.training.metrics_log import Ledger
 from smlstm.training.mining import Miner
-from smlstm.training.noise import drop_regions, drop_words
 from smlstm.training.optimiser import MovingAverage, learning_rate, make_optimiser
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
-from smlstm.training.watching import Watcher
+from smlstm.training.watchers import Watcher
 
 TIME_IS_UP = "time is up"
 
@@ -149,9 +149,9 @@ class _Loop:
         captions = self.processes.part(captions)
         images, row_of = np.unique(self.training.image_of[captions], return_inverse=True)
         with_regions = needs_regions(self.matcher) or self.stage.region_dropout > 0
-        # A batch has its own lots wherever and whenever it is read: the same captions never meet twice.
-        lots = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
-        features = self.training.images.read(images, with_regions, lots.random(len(images)))
+        # A batch has its own draws wherever and whenever it is read: the same captions never meet twice.
+        draws = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
+        features = self.training.images.read(images, with_regions, draws.random(len(images)))
         row_of = row_of.astype(np.int64)
         return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of), torch.from_numpy(images))
 

@@ -21,14 +21,14 @@ from torch import Tensor
 from smlstm.data.header import sync_folder
 from smlstm.data.lock import Locked, WriterLock
 from smlstm.errors import InputError, SmlstmError
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring.progress import Progress, ProgressCallback
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, language_model
 from smlstm.training.distributed import Processes
 from smlstm.training.examples import CaptionTokens, Examples, Integers
 from smlstm.training.stopping import Stopping
-from smlstm.training.watching import Watcher
+from smlstm.training.watchers import Watcher
 
 _PART = 1024
 """Captions that are read, and written, together."""

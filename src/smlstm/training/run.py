@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from smlstm.data.lock import WriterLock
 from smlstm.device import choose_device
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM
 from smlstm.saving import KINDS
 from smlstm.text import Vocabulary
@@ -25,13 +25,13 @@ from smlstm.training.distributed import Processes
 from smlstm.training.examples import Examples, read_examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
+from smlstm.training.make_pair import make_pair
 from smlstm.training.memory import keep_freed_memory
 from smlstm.training.mining import Miner
-from smlstm.training.pairing import make_pair
 from smlstm.training.reading import ReadingStoppedError, encode_captions
 from smlstm.training.start import start_from_model, start_from_vectors
 from smlstm.training.stopping import Stopping
-from smlstm.training.watching import Watcher
+from smlstm.training.watchers import Watcher
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import torch
 
 from smlstm.errors import ConfigurationError
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM
 from smlstm.model.mnlm import initialise_from_mnlm
 from smlstm.model.sentence import WordEmbedding

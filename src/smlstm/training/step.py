@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens, join
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens, join
+from smlstm.matching.matcher import Matcher
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.model.smlstm import EncodedSide
@@ -152,7 +152,7 @@ def _score(matcher: Matcher, images: Batch, sentences: Batch, matched: Tensor | 
 
 
 def block_rows(matcher: Matcher, images: Batch, sentences: Batch, grid_bytes: int) -> int:
-    """Images whose pairs with all sentences autograd may keep at a time; rivals cut their grids themselves."""
+    """Images whose pairs with all sentences autograd may keep at a time; baselines cut their grids themselves."""
     if not isinstance(matcher, SMLSTM):
         return len(images)
     config, regions, words = matcher.config, cast(EncodedSide, images), cast(EncodedSide, sentences)

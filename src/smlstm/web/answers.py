@@ -8,7 +8,7 @@ from smlstm.web.text import printable
 
 if TYPE_CHECKING:
     from smlstm.explain import Explanation
-    from smlstm.search.found import Match
+    from smlstm.search.matches import Match
 
 
 def photo_id(content: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from smlstm.search.tables import content_of_bytes
+from smlstm.search.lance_table import content_of_bytes
 from smlstm.vision import UnreadablePhoto
 from smlstm.vision.decode import decode_photo
 from smlstm.web.problems import NotFound

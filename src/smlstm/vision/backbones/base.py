@@ -112,10 +112,10 @@ class Backbone:
 def _random_part(photo: Image.Image, number: int) -> tuple[tuple[float, float, float, float], bool]:
     """A part of a photo and whether it is mirrored: by chance, but the same for the same photo and number."""
     digest = hashlib.blake2b(photo.tobytes(), digest_size=8, salt=number.to_bytes(8, "little")).digest()
-    lots = np.random.default_rng(int.from_bytes(digest, "little"))
-    sides = np.array(photo.size) * lots.uniform(_SMALLEST_SIDE, 1, 2)
-    left, above = lots.uniform(0, np.array(photo.size) - sides)
-    return (float(left), float(above), float(left + sides[0]), float(above + sides[1])), bool(lots.random() < 0.5)
+    draws = np.random.default_rng(int.from_bytes(digest, "little"))
+    sides = np.array(photo.size) * draws.uniform(_SMALLEST_SIDE, 1, 2)
+    left, above = draws.uniform(0, np.array(photo.size) - sides)
+    return (float(left), float(above), float(left + sides[0]), float(above + sides[1])), bool(draws.random() < 0.5)
 
 
 def sha256_of(path: Path) -> str:
