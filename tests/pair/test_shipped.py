@@ -10,7 +10,8 @@ from examples.photos import collect
 
 from smlstm import Library, Matcher
 from smlstm.errors import InputError
-from smlstm.pair import FOLDER, load_model, model_folder, shipped
+from smlstm.pair import load_model, model_folder, shipped
+from smlstm.pair.shipped import FOLDER
 from tests.command_line import smlstm
 
 LARGEST = 40_000_000
