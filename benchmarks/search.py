@@ -47,7 +47,6 @@ from smlstm.search.nearest import exact, keep_index
 from smlstm.search.query import Term, direction
 from smlstm.text import Vocabulary
 from smlstm.text.language_model import language_model
-from smlstm.vision.photo_features import Eyes
 from smlstm.vision.photo_header import About
 
 BLOCK = 500
@@ -100,7 +99,7 @@ def real_features(pair: Pair, store: Path | None, photos: Path | None, most: int
         return ImageFeatures(torch.from_numpy(np.array(regions)), torch.from_numpy(np.array(context)))
     if photos is not None:
         found = sorted(path for path in photos.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
-        return Eyes(pair).features(found[:most])
+        return ImageFeatures.from_numpy(*pair.photo_reader().read(found[:most]))
     import skimage  # noqa: PLC0415 - only here
 
     generator = np.random.default_rng(0)
@@ -116,7 +115,7 @@ def real_features(pair: Pair, store: Path | None, photos: Path | None, most: int
                     box = (left, top, left + image.width // 2, top + image.height // 2)
                     crops.append(Path(folder) / f"{path.stem}-{number}.png")
                     image.convert("RGB").crop(box).save(crops[-1])
-        return Eyes(pair).features(crops[:most])
+        return ImageFeatures.from_numpy(*pair.photo_reader().read(crops[:most]))
 
 
 def noisy(pair: Pair, features: ImageFeatures, count: int) -> Iterator[tuple[np.ndarray, Batch]]:

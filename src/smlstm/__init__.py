@@ -19,7 +19,7 @@ _ROOMS = {"Matcher": "smlstm.matching.matcher", "ImageFeatures": "smlstm.matchin
 def __getattr__(name: str) -> Any:
     """Import torch only when something that needs it is asked for, so that `smlstm --help` is quick."""
     if name in _ROOMS:
-        from importlib import import_module  # noqa: PLC0415
+        from importlib import import_module  # noqa: PLC0415 - seldom needed
 
         return getattr(import_module(_ROOMS[name]), name)
     raise AttributeError(f"module 'smlstm' has no attribute {name!r}")

@@ -35,10 +35,10 @@ def annotate(
     from smlstm.explain import explain as explain_pairs  # noqa: PLC0415 - torch takes seconds, and --help should not
     from smlstm.explain import write  # noqa: PLC0415
     from smlstm.explain.output import check_ending  # noqa: PLC0415
-    from smlstm.explain.photos import shown  # noqa: PLC0415
+    from smlstm.matching import ImageFeatures  # noqa: PLC0415
     from smlstm.pair import load_model  # noqa: PLC0415
     from smlstm.search.naming import known_phrases, name_photo, read_sentences  # noqa: PLC0415
-    from smlstm.vision.photo_features import Eyes  # noqa: PLC0415
+    from smlstm.vision.shown_photo import shown  # noqa: PLC0415
 
     if explain is not None:
         check_ending(explain)
@@ -46,7 +46,7 @@ def annotate(
     pair = load_model(model)
     choice = known_phrases(pair) if own is None else own
     say_what_to_know(pair, pair.unknown_words(own or ()))
-    features = Eyes(pair, runtime).features(photos)
+    features = ImageFeatures.from_numpy(*pair.photo_reader(runtime).read(photos))
     named = [name_photo(pair, features.select(slice(each, each + 1)), choice)[:k] for each in range(len(photos))]
     if explain is not None:
         texts = [each.sentence for found in named for each in found]

@@ -35,7 +35,7 @@ def open_data(
     data: Path, captions: Path | None, features: Path | None, scheme: str | None
 ) -> "tuple[Dataset, Path | None]":
     """The dataset, and where its features are if that was said."""
-    from smlstm.data import open_dataset  # noqa: PLC0415
+    from smlstm.data import open_dataset  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.data.header import is_store  # noqa: PLC0415
 
     if not is_store(data):

@@ -118,7 +118,7 @@ def evaluate(
     together is refused before anything long begins.
     """
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.evaluation.evaluate import Evaluation, judge, report  # noqa: PLC0415
+    from smlstm.evaluation.evaluate import Evaluation, judge, report  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
     from smlstm.evaluation.judgement import read_judgements  # noqa: PLC0415
     from smlstm.evaluation.matrices import load_matrices  # noqa: PLC0415

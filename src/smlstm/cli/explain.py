@@ -65,7 +65,7 @@ def explain(
 ) -> None:
     """Show what the model looked at, step by step: where in the photo, and at which words."""
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.explain import explain_photos  # noqa: PLC0415
+    from smlstm.explain import explain_photos  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.explain.output import check_ending  # noqa: PLC0415
     from smlstm.pair import model_folder  # noqa: PLC0415
 
@@ -97,7 +97,7 @@ def explain(
 
 def _tell(by_model: "Mapping[str, Sequence[Explanation]]", out: Path | None, as_json: bool) -> None:
     """Write and print what each model looked at."""
-    from smlstm.explain import write, write_comparison  # noqa: PLC0415
+    from smlstm.explain import write, write_comparison  # noqa: PLC0415 - torch takes seconds, --help should not
 
     first, *others = by_model.values()
     for name, found in by_model.items():
@@ -119,7 +119,7 @@ def _tell(by_model: "Mapping[str, Sequence[Explanation]]", out: Path | None, as_
 
 def _tell_notes(before: str, found: "Sequence[Explanation]") -> None:
     """Say what a reader must know, once a sentence."""
-    from smlstm.explain.picture import notes  # noqa: PLC0415
+    from smlstm.explain.picture import notes  # noqa: PLC0415 - torch takes seconds, --help should not
 
     for each in {explanation.sentence: explanation for explanation in found}.values():
         for note in notes(each):
@@ -128,7 +128,7 @@ def _tell_notes(before: str, found: "Sequence[Explanation]") -> None:
 
 def sort_out(what: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Tell photos from sentences: a photo is a file, or named like one."""
-    from smlstm.data.photos import SUFFIXES  # noqa: PLC0415
+    from smlstm.data.photos import SUFFIXES  # noqa: PLC0415 - torch takes seconds, --help should not
 
     photos, sentences = [], []
     for each in what:
@@ -163,13 +163,14 @@ def _name(folder: Path, *all_folders: Path | None) -> str:
 
 def _load(folder: Path, grid: int | None, weights: Path | None) -> "tuple[Matcher, Backbone]":
     """Read a model and its backbone, and say what a user should know of them."""
-    from smlstm.evaluation.models import load_matcher  # noqa: PLC0415
-    from smlstm.explain.photos import load_photo_backbone, trained_grid  # noqa: PLC0415
+    from smlstm.evaluation.models import load_matcher  # noqa: PLC0415 - torch takes seconds, --help should not
+    from smlstm.vision.backbones import has_fixed_grid  # noqa: PLC0415
+    from smlstm.vision.photo_features import load_backbone_for  # noqa: PLC0415
 
     matcher = load_matcher(folder)
     _refuse_blind(matcher, folder)
-    backbone = load_photo_backbone(matcher, grid=grid, weights=weights)
-    if grid is None and trained_grid(matcher) is None:
+    backbone = load_backbone_for(matcher.config, grid=grid, weights=weights)
+    if grid is None and matcher.config.regions is None and not has_fixed_grid(backbone.name):
         side = round(backbone.regions**0.5)
         typer.echo(
             f"{folder}: the model does not say on which grid it was trained; taking {side} x {side} (--grid chooses)",

@@ -85,7 +85,7 @@ def extract(
     skipped and why is listed in OUT/skipped.jsonl, one JSON object a line. The next run tries all of them again.
     """
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415
+    from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.vision.backbones import load_backbone  # noqa: PLC0415
     from smlstm.vision.extract import Extractor  # noqa: PLC0415
 
@@ -125,7 +125,7 @@ def extract(
 
 def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureStore", outcome: Outcome) -> None:
     """Extract and store what is not stored yet, and show how far it is."""
-    from smlstm.data.header import SKIPPED  # noqa: PLC0415
+    from smlstm.data.header import SKIPPED  # noqa: PLC0415 - torch takes seconds, --help should not
 
     wanted = [record for record in records if record.key not in store]
     progress = PhotoProgress(f"{outcome.backbone} on {outcome.runtime}", len(wanted))
@@ -152,7 +152,7 @@ def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureSto
 
 def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: PhotoProgress) -> "list[Record]":
     """Find stored photos whose files are not those that their features were made from."""
-    from smlstm.vision.sources import is_source  # noqa: PLC0415
+    from smlstm.vision.sources import is_source  # noqa: PLC0415 - torch takes seconds, --help should not
 
     changed = []
     said = time.monotonic()

@@ -43,7 +43,7 @@ def reproduce(
     complete are not repeated, the one in the middle goes on from its checkpoint.
     """
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.reproduce import read_reproduce_config  # noqa: PLC0415
+    from smlstm.reproduce import read_reproduce_config  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.reproduce import reproduce as run  # noqa: PLC0415
 
     settings = read_reproduce_config(config, setting or ())

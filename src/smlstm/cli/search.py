@@ -83,7 +83,7 @@ def search(
 
     New and changed photos are taken in first. Ends with code 5 if no photo is found.
     """
-    from smlstm.cli.thumbnails import thumbnail_writer  # noqa: PLC0415
+    from smlstm.cli.thumbnails import thumbnail_writer  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search import Library  # noqa: PLC0415
 
     folders = list(folders or ())
@@ -126,7 +126,7 @@ def search(
 
 
 def _filter(folders: list[Path], path: list[str] | None, since: str | None, until: str | None) -> "Filter":
-    from smlstm.search import Filter  # noqa: PLC0415
+    from smlstm.search import Filter  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search.changes import real_folder  # noqa: PLC0415
     from smlstm.search.dates import first_moment, moment_after  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ def _filter(folders: list[Path], path: list[str] | None, since: str | None, unti
 
 def _bring_in_step(opened: "Library", folders: list[Path]) -> None:
     """Index what is new; a library that another process writes, or nobody can, is searched as it is."""
-    from smlstm.data.lock import Locked  # noqa: PLC0415
+    from smlstm.data.lock import Locked  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search.location import ReadOnlyLibrary  # noqa: PLC0415
 
     if not folders and not opened.manifest.folders:
@@ -166,7 +166,7 @@ def _print(found: "Found", write_thumbnail: "object") -> None:
 
 
 def _say_if_unlikely(found: "Found") -> None:
-    from smlstm.pair.calibration import UNLIKELY  # noqa: PLC0415
+    from smlstm.pair.calibration import UNLIKELY  # noqa: PLC0415 - torch takes seconds, --help should not
 
     best = found[0].probability
     if best is not None and found.calibrated and best < UNLIKELY:
@@ -174,7 +174,7 @@ def _say_if_unlikely(found: "Found") -> None:
 
 
 def _check_explain(explain: Path, sentence: str | None) -> None:
-    from smlstm.explain.output import check_ending  # noqa: PLC0415
+    from smlstm.explain.output import check_ending  # noqa: PLC0415 - torch takes seconds, --help should not
 
     if sentence is None:
         raise InputError("--explain shows how a sentence was matched: give one")
@@ -182,7 +182,7 @@ def _check_explain(explain: Path, sentence: str | None) -> None:
 
 
 def _explain(opened: "Library", found: "Found", sentence: str, file: Path) -> None:
-    from smlstm.explain import write  # noqa: PLC0415
+    from smlstm.explain import write  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search.query import parse_term  # noqa: PLC0415
 
     explanations = opened.explain(found, parse_term(sentence).sentence)

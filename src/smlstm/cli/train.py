@@ -46,7 +46,7 @@ def train(
     Everything is left in the run's folder: configuration, versions, metrics.jsonl, curves.png, the best model.
     """
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.training import read_config  # noqa: PLC0415
+    from smlstm.training import read_config  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.training import train as run  # noqa: PLC0415
     from smlstm.training.watchers import Watchers  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ def train(
     folder = out or (config if config.is_dir() else Path("runs") / settings.name)
     watchers: list[Watcher] = [make_display()]
     if tensorboard:
-        from smlstm.training.tensorboard import Board  # noqa: PLC0415
+        from smlstm.training.tensorboard import Board  # noqa: PLC0415 - torch takes seconds, --help should not
 
         watchers.append(Board(folder / "tensorboard"))
     results = run(settings, folder, stages=stage, minutes=minutes, fresh=fresh, watcher=Watchers(*watchers))
@@ -72,7 +72,7 @@ def train(
 
 def make_display() -> "Watcher":
     """Progress on stderr: a bar on a terminal, a line a minute elsewhere."""
-    from smlstm.scoring import progress_bar  # noqa: PLC0415
+    from smlstm.scoring import progress_bar  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.training.watchers import Watcher  # noqa: PLC0415
 
     class Display(Watcher):

@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from smlstm.data import Dataset, Features, Record
 from smlstm.data.scene_folder import PlacedObjects, has_places, read_places
 from smlstm.errors import InputError
@@ -81,7 +79,7 @@ def measure_attention(
     for candidate in candidates:
         store = features[candidate.matcher.config.backbone]
         regions, context = store.read(list(chosen.gallery.keys))
-        images = ImageFeatures(torch.from_numpy(regions), torch.from_numpy(context))
+        images = ImageFeatures.from_numpy(regions, context)
         removal = []
         for filler in fillers:
             with bar(f"{candidate.name}: removing regions ({filler})") as done:

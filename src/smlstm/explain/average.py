@@ -104,7 +104,7 @@ def average_records(
                 progress(start, len(items))
             part = items[start : start + batch]
             regions, context = features.read([key for key, _ in part])
-            yield ImageFeatures(torch.from_numpy(regions), torch.from_numpy(context)), [text for _, text in part]
+            yield ImageFeatures.from_numpy(regions, context), [text for _, text in part]
 
     return average_maps(matcher, batches(), name)
 

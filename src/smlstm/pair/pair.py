@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isqrt
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +33,8 @@ from smlstm.pair.calibration import Calibration
 from smlstm.scoring.precision import choose_precision
 from smlstm.scoring.scorer import Scorer, scorer_for
 from smlstm.text.language_model import language_model
+from smlstm.vision.backbones import has_fixed_grid
+from smlstm.vision.photo_features import PhotoReader
 
 SHORTLIST, RERANKER, CALIBRATION = "shortlist", "reranker", "calibration.json"
 
@@ -74,6 +77,11 @@ class Pair:
         if known is None:
             raise ConfigurationError('config.json of neither model says how many "regions" a photo has: train anew')
         return known
+
+    def photo_reader(self, runtime: str = "auto") -> PhotoReader:
+        """What turns photos into the features that both matchers read."""
+        fixed = has_fixed_grid(self.reranker.config.backbone)
+        return PhotoReader(self.reranker.config, grid=None if fixed else isqrt(self.regions), runtime=runtime)
 
     @torch.inference_mode()
     def embed_images(self, features: ImageFeatures) -> Tensor:

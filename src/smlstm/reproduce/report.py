@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from smlstm.data import open_features
 from smlstm.model.config import paper
 from smlstm.reproduce.config import ReproduceConfig
 from smlstm.reproduce.figures import Figure, figures
@@ -178,8 +179,6 @@ def _departures(base: StageConfig) -> str:
 
 
 def _features(ground: Ground) -> str:
-    from smlstm.data import open_features  # noqa: PLC0415
-
     spec = open_features(ground.features).spec
     return f"{spec.backbone}, {spec.regions} regions of {spec.region_width}, context of {spec.context_width}"
 

@@ -76,7 +76,7 @@ class Stored(ImageSource):
     def read(self, start: int, stop: int) -> ImageFeatures:
         """Read from the store."""
         regions, context = self.features.read_at(self.rows[start:stop])
-        return ImageFeatures(torch.from_numpy(regions), torch.from_numpy(context))
+        return ImageFeatures.from_numpy(regions, context)
 
     def subset(self, rows: Rows) -> "Stored":
         """The same store, fewer rows."""

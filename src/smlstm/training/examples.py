@@ -64,7 +64,7 @@ class Images:
             if len(places):
                 regions[places], contexts[places] = store.read_at(rows[places])
         self._contexts[views, images], self._seen[views, images] = contexts, True
-        return ImageFeatures(torch.from_numpy(regions), torch.from_numpy(contexts))
+        return ImageFeatures.from_numpy(regions, contexts)
 
 
 @dataclass(frozen=True)

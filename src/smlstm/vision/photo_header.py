@@ -10,7 +10,8 @@ from typing import Any
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 
-from smlstm.vision.formats import SNIFFED_BYTES, open_format, sniff
+from smlstm.photo_formats import SNIFFED_BYTES, sniff
+from smlstm.vision.formats import open_format
 
 _ORIENTATION, _ON_ITS_SIDE = 0x0112, (5, 6, 7, 8)
 _PNG_HEAD = b"\x89PNG\r\n\x1a\n"

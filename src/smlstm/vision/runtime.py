@@ -131,7 +131,7 @@ class OpenVinoRunner(CompiledRunner):
 
     def _convert(self, folder: Path) -> None:
         # Not `openvino.convert_model`: that reports its use over the network and runs the network three times.
-        from openvino import save_model  # noqa: PLC0415
+        from openvino import save_model  # noqa: PLC0415 - slow, and only for this runtime
         from openvino.frontend import FrontEndManager  # noqa: PLC0415
         from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder  # noqa: PLC0415
 
@@ -208,7 +208,7 @@ class OnnxRunner(CompiledRunner):
 
     def __init__(self, backbone: Backbone, threads: int, streams: int):
         super().__init__(backbone)
-        import onnxruntime  # noqa: PLC0415 (optional, and slow to import)
+        import onnxruntime  # noqa: PLC0415 - optional, and slow to import
 
         folder = converted(backbone, f"onnx-torch-{torch.__version__}", self._convert)
         options = onnxruntime.SessionOptions()

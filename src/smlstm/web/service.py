@@ -11,12 +11,12 @@ from torch import Tensor
 from smlstm import __version__
 from smlstm.errors import InputError
 from smlstm.explain import Explanation, explain_encoded
-from smlstm.explain.photos import SHOWN_SIDE
 from smlstm.explain.picture import gallery
 from smlstm.matching.batch import Batch, ImageFeatures
 from smlstm.model.ensemble import members_of
 from smlstm.search.browsing import newest
 from smlstm.search.naming import known_phrases
+from smlstm.vision.shown_photo import SHOWN_SIDE
 from smlstm.web import answers
 from smlstm.web.answers import Explained, Photo, content_of_id
 from smlstm.web.background_indexing import Background

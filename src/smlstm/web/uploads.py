@@ -26,9 +26,10 @@ Upload = tuple[str, bytes]
 
 def features(service: "Service", photos: Sequence[Upload]) -> ImageFeatures:
     """What the CNN sees in photos that were sent; an unreadable one is refused by its name."""
-    settings, eyes = service.settings, service.library.eyes
+    settings, reader = service.settings, service.library.photo_reader
     _check_pixels(photos, settings)
-    return eyes.features_of([_pixels(eyes.extractor.backbone, *photo, settings.megapixels) for photo in photos])
+    pixels = [_pixels(reader.extractor.backbone, *photo, settings.megapixels) for photo in photos]
+    return ImageFeatures.from_numpy(*reader.read_pixels(pixels))
 
 
 def _check_pixels(photos: Sequence[Upload], settings: "Settings") -> None:
