@@ -47,7 +47,7 @@ def made(monkeypatch, tmp_path):
     """A backbone by the name of the scenes' features, and a cache of its own."""
     asked = []
 
-    def load(name, grid=None):
+    def load(name, grid=None, weights=None):
         asked.append((name, grid))
         return MadeBackbone()
 
