@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smlstm.cli.photo_progress import PhotoProgress
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,11 +63,6 @@ class IndexProgress:
     def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.__exit__()
-
-
-def printable(path: object) -> str:
-    """A path for the eye: names of files need not be valid Unicode, and a terminal refuses those that are not."""
-    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def print_paths(paths: "Iterable[Path]", end: str = "\n") -> None:

@@ -31,12 +31,12 @@ from smlstm.data.header import (
     RECORDS,
     make_folder,
     read_header,
-    sync_folder,
     write_header,
 )
 from smlstm.data.journal import Journal, write_all
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError, SmlstmError
+from smlstm.files import sync_folder
 
 _EXPONENT = np.uint16(0x7C00)  # all exponent bits set: infinite or not a number
 

@@ -5,7 +5,6 @@ store that was given or into one in the user's cache. Beside a store in the cach
 where one of them was changed since, it is made anew.
 """
 
-import hashlib
 import json
 import math
 import shutil
@@ -17,6 +16,7 @@ from smlstm.data import Dataset, Features, FeatureSpec, FeatureStore, Record, op
 from smlstm.data.header import is_store
 from smlstm.errors import InputError, SmlstmError
 from smlstm.evaluation.models import Candidate
+from smlstm.files import fingerprint, write_whole
 from smlstm.vision.backbones import Backbone, load_backbone
 from smlstm.vision.converted import cache_folder
 from smlstm.vision.extract import Extractor, Skipped
@@ -170,7 +170,7 @@ def _refuse_missing_photos(dataset: Dataset, records: Sequence[Record], before: 
 def _cached(dataset: Dataset, backbone: Backbone) -> Path:
     """A store in the user's cache, named after the dataset's place and all that makes features differ."""
     made = "\n".join((str(dataset.root.resolve()), backbone.weights_sha256, backbone.preprocessing))
-    name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
+    name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{fingerprint([made])[:12]}"
     return cache_folder() / "features" / name.replace(":", "-").replace("/", "-")
 
 
@@ -196,9 +196,7 @@ def _write_stamps(path: Path, known: dict[str, list[int]], records: Sequence[Rec
     stamps = {record.key: stamp for record in records if (stamp := _stamp(record)) is not None}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps({**known, **stamps}), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps({**known, **stamps}))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}; choose another place with --features") from None
 

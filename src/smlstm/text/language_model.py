@@ -8,7 +8,6 @@ A matcher says with `language_model = "minilm"` that its word vectors come from 
 it learns; it then has something to say about words that its training captions never used.
 """
 
-import hashlib
 import itertools
 import re
 import unicodedata
@@ -24,6 +23,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
+
+from smlstm.files import fingerprint
 
 FOLDER = Path(__file__).parent / "minilm"
 WIDTH = 384
@@ -69,10 +70,7 @@ class LanguageModel:
     @cached_property
     def digest(self) -> str:
         """Tells what it reads from what another version would read."""
-        digest = hashlib.blake2b(str(_VERSION).encode(), digest_size=8)
-        for name in ("weights.safetensors", "pieces.txt"):
-            digest.update((self._folder / name).read_bytes())
-        return digest.hexdigest()
+        return fingerprint([str(_VERSION), self._folder / "weights.safetensors", self._folder / "pieces.txt"], 8)
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Float16 vectors of each sentence's words; words, 384.

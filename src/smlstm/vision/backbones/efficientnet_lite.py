@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
-from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights, sha256_of
+from smlstm.files import fingerprint
+from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights
 
 # kernel, stride, expansion, output channels, repeats: the stages of Lite0.
 STAGES = (
@@ -177,6 +178,6 @@ def load(name: str, grid: int | None = None, weights: Path | None = None) -> Bac
         regions=side * side,
         region_width=HEAD_WIDTH,
         context_width=HEAD_WIDTH,
-        weights_sha256=sha256_of(path),
+        weights_sha256=fingerprint([path]),
         network=network,
     )
