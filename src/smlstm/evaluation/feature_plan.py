@@ -17,8 +17,8 @@ from smlstm.data.header import is_store
 from smlstm.errors import InputError, SmlstmError
 from smlstm.evaluation.models import Candidate
 from smlstm.files import fingerprint, write_whole
+from smlstm.user_folders import cache_folder
 from smlstm.vision.backbones import Backbone, load_backbone
-from smlstm.vision.converted import cache_folder
 from smlstm.vision.extract import Extractor, Skipped
 
 Extracted = Callable[[int, int], None]

@@ -11,7 +11,6 @@ it learns; it then has something to say about words that its training captions n
 import itertools
 import re
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -19,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 
 import torch
+from cachetools import LRUCache
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -63,8 +63,7 @@ class LanguageModel:
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         self._pieces = {piece: row for row, piece in enumerate(lines)}
         self._folder = folder
-        self._kept: OrderedDict[tuple[str, ...], Tensor] = OrderedDict()
-        self._kept_words = 0
+        self._kept: LRUCache[tuple[str, ...], Tensor] = LRUCache(_KEPT_WORDS, getsizeof=len)
         self._lock = Lock()  # a server reads in several threads
 
     @cached_property
@@ -85,18 +84,14 @@ class LanguageModel:
             found.update(zip((each.words for each in part), self._read(part), strict=True))
         with self._lock:
             for words in asked:
-                self._kept_words += 0 if words in self._kept else len(words)
-                self._kept[words] = found[words]
-                self._kept.move_to_end(words)
-            while self._kept_words > _KEPT_WORDS:
-                self._kept_words -= len(self._kept.popitem(last=False)[0])
+                if len(words) <= self._kept.maxsize:
+                    self._kept[words] = found[words]
         return [found[words] for words in asked]
 
     def forget(self) -> None:
         """Read everything anew from now on, as benchmarks want it."""
         with self._lock:
             self._kept.clear()
-            self._kept_words = 0
 
     def pieces(self, word: str) -> list[int]:
         """Rows of a word's pieces, the longest that fit from its beginning on; one unknown piece if none do."""

@@ -1,30 +1,16 @@
 """Networks converted for a runtime, kept in the user's cache, since converting takes seconds."""
 
 import inspect
-import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from smlstm.files import fingerprint
+from smlstm.user_folders import cache_folder
 from smlstm.vision.backbones.base import Backbone
 
 _CHECKSUMS = "sha256.txt"
-
-
-def cache_folder() -> Path:
-    """Name the folder of the user's cache: `SMLSTM_CACHE`, else the system's custom."""
-    if chosen := os.environ.get("SMLSTM_CACHE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", str(Path.home()))
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "smlstm"
 
 
 def converted(backbone: Backbone, form: str, convert: Callable[[Path], None]) -> Path:
