@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from smlstm.cli import Interrupted, app
-from smlstm.cli.photo_progress import PhotoProgress
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.progress_bar import HALF_A_MINUTE, ProgressBar
 
 if TYPE_CHECKING:
     from smlstm.data import FeatureStore, Record
@@ -128,7 +128,7 @@ def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureSto
     from smlstm.data.header import SKIPPED  # noqa: PLC0415
 
     wanted = [record for record in records if record.key not in store]
-    progress = PhotoProgress(f"{outcome.backbone} on {outcome.runtime}", len(wanted))
+    progress = ProgressBar(f"{outcome.backbone} on {outcome.runtime}", len(wanted), between_lines=HALF_A_MINUTE)
     skips = SkippedList(Path(outcome.store) / SKIPPED, progress)
     start = time.monotonic()
     with progress, skips:
@@ -150,7 +150,7 @@ def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureSto
     outcome.photos_per_second = round(outcome.extracted / outcome.seconds, 2) if outcome.seconds else 0.0
 
 
-def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: PhotoProgress) -> "list[Record]":
+def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: ProgressBar) -> "list[Record]":
     """Find stored photos whose files are not those that their features were made from."""
     from smlstm.vision.sources import is_source  # noqa: PLC0415
 
@@ -186,7 +186,7 @@ class SkippedList:
     """The skipped photos of the latest run, one JSON object a line; no file when there were none."""
 
     path: Path
-    progress: PhotoProgress
+    progress: ProgressBar
     _file: TextIO | None = field(default=None, init=False)
 
     def __enter__(self) -> "SkippedList":
