@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from smlstm.cli import app
-from smlstm.cli.library_options import JsonOption, ModelOption, RuntimeOption, printable, say_what_to_know
+from smlstm.cli.library_options import JsonOption, ModelOption, RuntimeOption, say_what_to_know
+from smlstm.files import printable
 
 _EXAMPLES = """\b
 Examples:

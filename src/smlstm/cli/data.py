@@ -11,6 +11,7 @@ from smlstm.data import FeatureStore, open_dataset
 from smlstm.data.header import is_store
 from smlstm.data.scene_folder import write_scenes
 from smlstm.data.summary import Summary, summarise
+from smlstm.files import printable
 
 data = typer.Typer(help="Look at datasets and feature stores; draw scenes.", no_args_is_help=True)
 app.add_typer(data, name="data")
@@ -39,7 +40,7 @@ def check(
     summary = summarise(open_dataset(path, split_scheme))
     text = json.dumps(summary.to_dict(), indent=2) if as_json else _as_text(summary)
     # File names need not be valid Unicode; a terminal refuses those that are not.
-    typer.echo(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+    typer.echo(printable(text))
 
 
 @data.command()

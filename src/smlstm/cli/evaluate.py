@@ -19,8 +19,9 @@ from smlstm.cli.evaluate_attention import measure_and_print
 from smlstm.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from smlstm.evaluation.correlation import Correlation
     from smlstm.evaluation.evaluate import Named, Report
-    from smlstm.evaluation.judgement import Correlation, Judgements
+    from smlstm.evaluation.judgement import Judgements
 
 
 _BESIDE_NO_MATRICES = (

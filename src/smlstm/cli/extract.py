@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from smlstm.cli import Interrupted, app
-from smlstm.cli.photo_progress import PhotoProgress
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.progress_bar import HALF_A_MINUTE, ProgressBar
 
 if TYPE_CHECKING:
     from smlstm.data import FeatureStore, Record
@@ -46,8 +46,8 @@ def extract(
     *,
     out: Annotated[Path, typer.Option(help="The feature store: a new one, or one to continue.")],
     backbone: Annotated[
-        str, typer.Option(help="efficientnet-lite0, -lite1 or -lite2, vgg19, or timm:<model>.")
-    ] = "efficientnet-lite0",
+        str, typer.Option(help="efficientnet-lite2, -lite0 or -lite1, vgg19, or timm:<model>.")
+    ] = "efficientnet-lite2",
     grid: Annotated[
         int | None, typer.Option(help="Side of the square of regions, where it can be chosen: 7, 10 or 14.")
     ] = None,
@@ -128,7 +128,7 @@ def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureSto
     from smlstm.data.header import SKIPPED  # noqa: PLC0415 - torch takes seconds, --help should not
 
     wanted = [record for record in records if record.key not in store]
-    progress = PhotoProgress(f"{outcome.backbone} on {outcome.runtime}", len(wanted))
+    progress = ProgressBar(f"{outcome.backbone} on {outcome.runtime}", len(wanted), between_lines=HALF_A_MINUTE)
     skips = SkippedList(Path(outcome.store) / SKIPPED, progress)
     start = time.monotonic()
     with progress, skips:
@@ -150,7 +150,7 @@ def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureSto
     outcome.photos_per_second = round(outcome.extracted / outcome.seconds, 2) if outcome.seconds else 0.0
 
 
-def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: PhotoProgress) -> "list[Record]":
+def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: ProgressBar) -> "list[Record]":
     """Find stored photos whose files are not those that their features were made from."""
     from smlstm.vision.sources import is_source  # noqa: PLC0415 - torch takes seconds, --help should not
 
@@ -186,7 +186,7 @@ class SkippedList:
     """The skipped photos of the latest run, one JSON object a line; no file when there were none."""
 
     path: Path
-    progress: PhotoProgress
+    progress: ProgressBar
     _file: TextIO | None = field(default=None, init=False)
 
     def __enter__(self) -> "SkippedList":

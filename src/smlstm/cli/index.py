@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smlstm.cli import Interrupted, app
-from smlstm.cli.library_options import IndexProgress, JsonOption, LibraryOption, ModelOption, RuntimeOption, printable
+from smlstm.cli.library_options import IndexProgress, JsonOption, LibraryOption, ModelOption, RuntimeOption
 from smlstm.errors import InputError
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.search.indexing import Outcome

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smlstm.cli import app
-from smlstm.cli.library_options import JsonOption, LibraryOption, ModelOption, print_paths, printable
+from smlstm.cli.library_options import JsonOption, LibraryOption, ModelOption, print_paths
 from smlstm.errors import InputError
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.search import Library

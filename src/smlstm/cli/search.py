@@ -15,10 +15,10 @@ from smlstm.cli.library_options import (
     ModelOption,
     RuntimeOption,
     print_paths,
-    printable,
     say_what_to_know,
 )
 from smlstm.errors import InputError, SmlstmError
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.search import Filter, Library

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from smlstm.cli import app
-from smlstm.cli.library_options import LibraryOption, ModelOption, RuntimeOption, printable
+from smlstm.cli.library_options import LibraryOption, ModelOption, RuntimeOption
+from smlstm.files import printable
 
 _EXAMPLES = """\b
 Examples:

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from smlstm.data import Dataset, Features
+from smlstm.evaluation.correlation import Correlation
 from smlstm.evaluation.feature_plan import Extracted, FeaturePlan, plan_features
 from smlstm.evaluation.gallery import Gallery, read_gallery
-from smlstm.evaluation.judgement import Correlation, Judgements, correlate
+from smlstm.evaluation.judgement import Judgements, correlate
 from smlstm.evaluation.matrices import Scores, Sum, reserve
 from smlstm.evaluation.models import Candidate
 from smlstm.evaluation.protocols import refuse_broken_folds

@@ -5,7 +5,6 @@ store that was given or into one in the user's cache. Beside a store in the cach
 where one of them was changed since, it is made anew.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -16,8 +15,9 @@ from smlstm.data import Dataset, Features, FeatureSpec, FeatureStore, Record, op
 from smlstm.data.header import is_store
 from smlstm.errors import InputError, SmlstmError
 from smlstm.evaluation.models import Candidate
+from smlstm.files import fingerprint, write_whole
+from smlstm.user_folders import cache_folder
 from smlstm.vision.backbones import Backbone
-from smlstm.vision.converted import cache_folder
 from smlstm.vision.extract import Extractor, Skipped
 from smlstm.vision.photo_features import load_backbone_for
 
@@ -165,7 +165,7 @@ def _refuse_missing_photos(dataset: Dataset, records: Sequence[Record], before: 
 def _cached(dataset: Dataset, backbone: Backbone) -> Path:
     """A store in the user's cache, named after the dataset's place and all that makes features differ."""
     made = "\n".join((str(dataset.root.resolve()), backbone.weights_sha256, backbone.preprocessing))
-    name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
+    name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{fingerprint([made])[:12]}"
     return cache_folder() / "features" / name.replace(":", "-").replace("/", "-")
 
 
@@ -191,9 +191,7 @@ def _write_stamps(path: Path, known: dict[str, list[int]], records: Sequence[Rec
     stamps = {record.key: stamp for record in records if (stamp := _stamp(record)) is not None}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps({**known, **stamps}), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps({**known, **stamps}))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}; choose another place with --features") from None
 

@@ -11,9 +11,8 @@ A pair's score is the reranker's plus w times the shortlist's cosine, and its ma
 """
 
 import copy
-import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 from pathlib import Path
@@ -24,6 +23,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.files import fingerprint
 from smlstm.matching.batch import Batch, ImageFeatures
 from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, Ensemble
@@ -190,20 +190,21 @@ def _read_calibration(path: Path) -> Calibration | None:
 
 def _digest_of(*matchers: Matcher) -> str:
     """A hash of matchers that come from no folder."""
-    digest = hashlib.blake2b(digest_size=16)
-    for matcher in matchers:
-        digest.update(matcher.config.model_dump_json().encode() + matcher.vocabulary.to_json().encode())
-        for name, tensor in matcher.state_dict().items():
-            digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+
+    def parts() -> Iterator[str | bytes]:
+        for matcher in matchers:
+            yield matcher.config.model_dump_json() + matcher.vocabulary.to_json()
+            for name, tensor in matcher.state_dict().items():
+                yield name
+                yield tensor.detach().cpu().contiguous().numpy().tobytes()
+
+    return fingerprint(parts(), 16)
 
 
 def _digest(folder: Path) -> str:
     """A hash of both matchers' files; the calibration changes no encoding and has no part in it."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (SHORTLIST, RERANKER):
-        for path in sorted((folder / part).rglob("*")):
-            if path.is_file():
-                content = hashlib.blake2b(path.read_bytes()).digest()
-                digest.update(str(path.relative_to(folder).as_posix()).encode() + b"\0" + content)
-    return digest.hexdigest()
+    files = [path for part in (SHORTLIST, RERANKER) for path in sorted((folder / part).rglob("*")) if path.is_file()]
+    parts = [
+        path.relative_to(folder).as_posix().encode() + b"\0" + bytes.fromhex(fingerprint([path], 64)) for path in files
+    ]
+    return fingerprint(parts, 16)

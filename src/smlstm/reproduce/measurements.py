@@ -25,6 +25,7 @@ from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.matrices import Sum
 from smlstm.evaluation.models import Candidate, files_fingerprint, load_candidates
 from smlstm.explain import average_records
+from smlstm.files import whole_file, write_whole
 from smlstm.reproduce.config import ReproduceConfig
 from smlstm.training.examples import read_examples
 from smlstm.training.folder import RunFolder
@@ -177,7 +178,7 @@ class Results:
         average = average_records(candidate.matcher, store, ground.records, name=name)
         self._cards.mkdir(parents=True, exist_ok=True)
         content = {"key": key, **found.to_dict(), "average": average.to_dict()}
-        _write(self._cards / f"{name}.attention.json", json.dumps(content).encode())
+        write_whole(self._cards / f"{name}.attention.json", json.dumps(content))
 
     def model_folder(self, name: str) -> Path:
         """Where a run's best model is."""
@@ -199,12 +200,12 @@ class Results:
 
     def _write(self, name: str, ranks: Ranks, facts: dict[str, Any]) -> None:
         self._cards.mkdir(parents=True, exist_ok=True)
-        part = self._cards / f"{name}.part.npz"
-        np.savez(part, **{field: getattr(ranks, field) for field in _RANKS})
-        # The card last: it says that the ranks are those of this model.
-        (self._cards / f"{name}.json").unlink(missing_ok=True)
-        part.replace(self._cards / f"{name}.npz")
-        _write(self._cards / f"{name}.json", json.dumps(facts, indent=2).encode())
+        card = self._cards / f"{name}.json"
+        with whole_file(self._cards / f"{name}.npz") as file:
+            np.savez(file, **{field: getattr(ranks, field) for field in _RANKS})
+            # The card last: it says that the ranks are those of this model.
+            card.unlink(missing_ok=True)
+        write_whole(card, json.dumps(facts, indent=2))
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -213,9 +214,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return content
-
-
-def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)

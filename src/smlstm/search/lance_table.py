@@ -10,7 +10,6 @@ library wrong: a file without its photo is indexed again, a photo without a file
 Lance and not LanceDB on top of it, whose import alone takes seconds; LanceDB opens the same folder.
 """
 
-import hashlib
 import os
 import shutil
 import threading
@@ -26,6 +25,7 @@ import lance
 import pyarrow as pa
 from pyarrow import compute
 
+from smlstm.files import fingerprint
 from smlstm.search.damage import DamagedLibrary, first_line, told_as_damage
 from smlstm.search.seals import COPY as SEALS_COPY
 from smlstm.search.seals import NAME as SEALS
@@ -67,8 +67,7 @@ def photo_schema(embedding: int, regions: int) -> pa.Schema:
 
 def file_id(path: str) -> int:
     """A number for a path: its hash."""
-    digest = hashlib.blake2b(os.fsencode(path), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+    return int.from_bytes(bytes.fromhex(fingerprint([os.fsencode(path)], 8)), "big", signed=True)
 
 
 def content_of(path: Path) -> int:

@@ -11,7 +11,6 @@ An interrupted epoch is therefore taken up at any batch without having kept anyt
 What is left at the end of an epoch and fills no batch waits for another epoch, which leaves out others.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -19,12 +18,13 @@ from typing import Protocol
 import numpy as np
 
 from smlstm.errors import InputError
+from smlstm.files import fingerprint
 from smlstm.training.examples import Integers
 
 
 def seed_of(*parts: object) -> int:
     """A seed for one purpose: well mixed, so that neighbouring purposes share nothing."""
-    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    digest = bytes.fromhex(fingerprint(["/".join(map(str, parts))]))
     return int.from_bytes(digest[:8], "little") >> 1
 
 

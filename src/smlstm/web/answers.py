@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
-from smlstm.web.text import printable
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.explain import Explanation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from smlstm.data.lock import Locked
 from smlstm.errors import SmlstmError
+from smlstm.files import printable
 from smlstm.web.answers import Indexing
-from smlstm.web.text import printable
 
 if TYPE_CHECKING:
     from smlstm.search import Library

@@ -1,9 +1,10 @@
 """The page's own files: a fixed few, read at the start, so that no address can name another."""
 
-import hashlib
 from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
+
+from smlstm.files import fingerprint
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -20,7 +21,7 @@ def make_page() -> APIRouter:
 
 
 def _add(routes: APIRouter, address: str, data: bytes, kind: str) -> None:
-    mark = f'"{hashlib.blake2b(data, digest_size=8).hexdigest()}"'
+    mark = f'"{fingerprint([data], 8)}"'
     headers = {"ETag": mark, "Cache-Control": "no-cache"}
 
     @routes.api_route(address, methods=["GET", "HEAD"], response_class=Response)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smlstm.errors import InputError
+from smlstm.files import printable
 from smlstm.search import Filter
 from smlstm.search.browsing import photos_in
 from smlstm.search.dates import first_moment, moment_after
@@ -20,7 +21,6 @@ from smlstm.web import answers
 from smlstm.web.answers import content_of_id, photo_id
 from smlstm.web.problems import NotFound
 from smlstm.web.questions import Where
-from smlstm.web.text import printable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,8 +6,9 @@ so that who asks for the 900th photo waits for one part and not for all before i
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
+
+from cachetools import LRUCache
 
 from smlstm.search.matches import Found, Match
 
@@ -70,14 +71,10 @@ class Rankings:
     """The latest questions with their rankings; what is asked again is not computed again."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[object, Ranking] = OrderedDict()
+        self._kept: LRUCache[object, Ranking] = LRUCache(_KEPT)
         self._guard = threading.Lock()
 
     def get(self, key: object, ask: Ask, countable: bool) -> Ranking:
         """The ranking of a question, the one that is kept or one to begin with."""
         with self._guard:
-            ranking = self._kept.pop(key, None) or Ranking(ask, countable)
-            self._kept[key] = ranking
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return ranking
+            return self._kept.setdefault(key, Ranking(ask, countable))

@@ -7,10 +7,10 @@ import time
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from smlstm.files import printable
 from smlstm.web.logs import REQUESTS
 from smlstm.web.metrics import Metrics
 from smlstm.web.problems import problem
-from smlstm.web.text import printable
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "

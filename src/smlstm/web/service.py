@@ -12,6 +12,7 @@ from smlstm import __version__
 from smlstm.errors import InputError
 from smlstm.explain import Explanation, explain_encoded
 from smlstm.explain.picture import gallery
+from smlstm.files import printable
 from smlstm.matching.batch import Batch, ImageFeatures
 from smlstm.model.ensemble import members_of
 from smlstm.search.browsing import newest
@@ -25,7 +26,6 @@ from smlstm.web.pictures import Pictures, as_png, read_picture
 from smlstm.web.questions import MOST_RESULTS, Naming, Pairs, Question, Where
 from smlstm.web.rankings import Rankings
 from smlstm.web.read_ahead import ReadAhead
-from smlstm.web.text import printable
 from smlstm.web.work import Queue
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smlstm.errors import InputError
+from smlstm.files import printable
 from smlstm.matching.batch import ImageFeatures
 from smlstm.vision import UnreadablePhoto
 from smlstm.vision.decode import decoded_photo
 from smlstm.vision.photo_header import about_photo
 from smlstm.web import answers
 from smlstm.web.problems import TooLarge
-from smlstm.web.text import printable
 
 if TYPE_CHECKING:
     import numpy as np

