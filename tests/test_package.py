@@ -1,0 +1,30 @@
+"""What `import smlstm` gives: three names, without the seconds that torch takes."""
+
+import pydoc
+import subprocess
+import sys
+
+import smlstm
+from smlstm.matching.batch import ImageFeatures
+from smlstm.matching.matcher import Matcher
+from smlstm.search import Library
+
+NAMES = {"ImageFeatures": ImageFeatures, "Library": Library, "Matcher": Matcher}
+
+
+def test_the_names_are_listed_and_lead_to_the_classes():
+    assert set(smlstm.__all__) == set(NAMES) <= set(dir(smlstm))
+    for name, what in NAMES.items():
+        assert getattr(smlstm, name) is what
+
+
+def test_help_describes_them():
+    text = pydoc.plain(pydoc.render_doc(smlstm))
+    for name in NAMES:
+        assert f"class {name}(" in text
+
+
+def test_import_takes_no_torch():
+    code = "import sys, smlstm; dir(smlstm); print('torch' in sys.modules, 'numpy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.split() == ["False", "False"]
