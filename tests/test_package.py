@@ -1,8 +1,10 @@
 """What `import smlstm` gives: three names, without the seconds that torch takes."""
 
 import pydoc
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import smlstm
 from smlstm.matching.batch import ImageFeatures
@@ -28,3 +30,8 @@ def test_import_takes_no_torch():
     code = "import sys, smlstm; dir(smlstm); print('torch' in sys.modules, 'numpy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.split() == ["False", "False"]
+
+
+def test_the_citation_names_this_version():
+    text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.*)$", text, re.MULTILINE) == [smlstm.__version__]
