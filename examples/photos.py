@@ -2,8 +2,9 @@
 
     python examples/photos.py [FOLDER]
 
-The photographs come inside well-known packages: scikit-image, scikit-learn and matplotlib. Takes seconds; writes a page
-with what was found, and leaves the library, so that `smlstm search --library FOLDER/library` and
+The photographs come inside well-known packages: scikit-image, scikit-learn, matplotlib. Most are CC0 or in the public
+domain; who passes the page on looks up the others first (china.jpg and flower.jpg are CC BY 2.0). Takes seconds; writes
+a page with what was found, and leaves the library, so that `smlstm search --library FOLDER/library` and
 `smlstm serve --library FOLDER/library` go on from here.
 """
 

@@ -22,7 +22,7 @@ def annotate(
     photos: Annotated[list[Path], typer.Argument(metavar="PHOTO...", help="Photos to name.")],
     *,
     sentences: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Sentences to choose from, one a line, if not the shipped ones.")
+        Path | None, typer.Option(metavar="FILE", help="Sentences to choose from, one per line; else the shipped ones.")
     ] = None,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many sentences.")] = 5,
     explain: Annotated[

@@ -13,13 +13,13 @@ from smlstm.data.scene_folder import write_scenes
 from smlstm.data.summary import Summary, summarise
 from smlstm.files import printable
 
-data = typer.Typer(help="Look at datasets and feature stores; draw scenes.", no_args_is_help=True)
+data = typer.Typer(help="Inspect datasets and feature stores; draw scenes.", no_args_is_help=True)
 app.add_typer(data, name="data")
 
 
 @data.callback()
 def _data() -> None:
-    """Look at datasets and feature stores; draw scenes."""
+    """Inspect datasets and feature stores; draw scenes."""
 
 
 @data.command()
@@ -30,7 +30,7 @@ def check(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Print what a dataset holds: counts, splits, missing images, captions an image, sample rows.
+    """Print what a dataset holds: counts, splits, missing images, captions per image, sample rows.
 
     A feature store is read once from end to end and compared with its checksums.
     """
@@ -51,7 +51,7 @@ def scenes(
     dev: Annotated[int, typer.Option(min=0, help="Scenes to measure on.")] = 200,
     seed: Annotated[int, typer.Option(help="The same seed draws the same scenes, on every machine.")] = 1,
     size: Annotated[int, typer.Option(help="Side of a picture in pixels.")] = 224,
-    captions: Annotated[int, typer.Option(help="Sentences a scene, 1 to 5.")] = 5,
+    captions: Annotated[int, typer.Option(help="Sentences per scene, 1 to 5.")] = 5,
     patches: Annotated[
         int | None,
         typer.Option(min=1, help="Also write features that need no trained network, on a grid of this side."),

@@ -81,19 +81,19 @@ def evaluate(
         Path | None, typer.Option(help="The dataset of the captions, where --data is a feature store.")
     ] = None,
     grid: Annotated[int | None, typer.Option(help="Side of the square of regions, for features made anew.")] = None,
-    images: Annotated[int | None, typer.Option(min=2, help="Only so many images, from the first.")] = None,
+    images: Annotated[int | None, typer.Option(min=2, help="Only the first images, this many.")] = None,
     protocol: Annotated[
         Protocol, typer.Option(help="all: every image against every sentence; folds: within each 1000 images, means.")
     ] = Protocol.all,
     ensemble: Annotated[
-        Ensemble, typer.Option(help="How several models are added up: the paper's sum, each standardised, or not.")
+        Ensemble, typer.Option(help="How scores of several models are added: the paper's sum, standardised, or none.")
     ] = Ensemble.sum,
     compare: Annotated[
         bool, typer.Option("--compare", help="Test every pair of models, not just each against the first.")
     ] = False,
     save: Annotated[Path | None, typer.Option(help="Folder for the similarity matrices.")] = None,
     matrices: Annotated[
-        bool, typer.Option("--matrices", help="Measure and add up matrices that were saved earlier.")
+        bool, typer.Option("--matrices", help="Measure, and add, matrices that were saved earlier.")
     ] = False,
     judgement: Annotated[
         Path | None, typer.Option(help="Ratings of image-caption pairs: how far do scores agree with people?")

@@ -33,7 +33,7 @@ def explain(
         Path | None, typer.Option(metavar="FOLDER", help="A saved model or pair, if not the shipped one.")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(help="A second model, shown beside the first: such as one without context.")
+        Path | None, typer.Option(help="A second model, shown beside the first, such as one without context.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Instead of photos and sentences: pairs of a dataset.")] = None,
     split: Annotated[str, typer.Option(help="Of --data: train, dev or test.")] = "dev",
@@ -46,7 +46,7 @@ def explain(
     captions: Annotated[
         Path | None, typer.Option(help="The dataset of the captions, where --data is a feature store.")
     ] = None,
-    pairs: Annotated[int, typer.Option(min=1, help="Of --data: so many photos from all over the split.")] = 12,
+    pairs: Annotated[int, typer.Option(min=1, help="Of --data: this many photos, spread over the split.")] = 12,
     average: Annotated[
         bool, typer.Option("--average", help="Of --data: where the model looks on average over the whole split.")
     ] = False,
@@ -58,7 +58,7 @@ def explain(
     runtime: Annotated[
         str,
         typer.Option(
-            help="What runs the backbone: openvino, onnxruntime, torch or auto; openvino-int8 is faster and rounds."
+            help="What runs the backbone: openvino, onnxruntime, torch or auto; openvino-int8 is faster, less exact."
         ),
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,

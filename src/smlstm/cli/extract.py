@@ -53,7 +53,7 @@ def extract(
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Weights file, if not the one found by itself.")] = None,
     mirrored: Annotated[
-        bool, typer.Option("--mirrored", help="Photos as in a mirror: a second store, for training on both views.")
+        bool, typer.Option("--mirrored", help="Mirrored photos: a second store, for training on both views.")
     ] = False,
     cropped: Annotated[
         int,
@@ -65,7 +65,7 @@ def extract(
     split_scheme: Annotated[
         str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many photos, from the first.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first photos, this many.")] = None,
     limit_megapixels: Annotated[
         float, typer.Option(help="Photos with more megapixels are skipped.", min=0.001)
     ] = 100.0,

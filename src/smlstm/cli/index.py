@@ -39,7 +39,7 @@ def index(
     runtime: RuntimeOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Take photos into the library, so that `smlstm search` finds them.
+    """Index photos into the library, so that `smlstm search` finds them.
 
     Only what is new goes through the CNN: photos that were moved or copied are known by their content. What was stored
     stays when it is interrupted; the same command continues. A file that cannot be used is skipped and

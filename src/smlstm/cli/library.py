@@ -16,7 +16,7 @@ from smlstm.files import printable
 if TYPE_CHECKING:
     from smlstm.search import Library
 
-library_app = typer.Typer(help="Look at the library of photos, and look after it.", no_args_is_help=True)
+library_app = typer.Typer(help="Inspect and maintain the library of photos.", no_args_is_help=True)
 app.add_typer(library_app, name="library")
 
 
@@ -32,7 +32,7 @@ def list_files(
     skipped: Annotated[
         bool, typer.Option("--skipped", help="Only files that cannot be used, with the reason.")
     ] = False,
-    copies: Annotated[bool, typer.Option("--copies", help="Only files whose photo another file has too.")] = False,
+    copies: Annotated[bool, typer.Option("--copies", help="Only files that have copies.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -31,7 +31,7 @@ LibraryOption = Annotated[
 ]
 RuntimeOption = Annotated[
     str,
-    typer.Option(help="What runs the CNN: openvino, onnxruntime, torch or auto; openvino-int8 is faster and rounds."),
+    typer.Option(help="What runs the CNN: openvino, onnxruntime, torch or auto; openvino-int8 is faster, less exact."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -20,17 +20,17 @@ def reproduce(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Some parts, with commas: variants, steps, lambdas, modulations, comparisons, baselines, attention."
+            help="Parts, comma-separated: variants, steps, lambdas, modulations, comparisons, baselines, attention."
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="The most that one run may train, in all sessions together.")
+        float | None, typer.Option(min=0, help="The limit for training one run, over all sessions.")
     ] = None,
     pairs: Annotated[
-        int, typer.Option(min=0, help="Also show so many pairs with their photos, as a page of its own.")
+        int, typer.Option(min=0, help="Also show this many pairs with their photos, on a separate page.")
     ] = 0,
     report_only: Annotated[
-        bool, typer.Option("--report", help="Train nothing: write the report of what is there.")
+        bool, typer.Option("--report", help="Train nothing: write the report of the runs so far.")
     ] = False,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting, such as reproduce.steps=[1,3].")

@@ -45,15 +45,15 @@ def search(
     *,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many photos.")] = 10,
     min_score: Annotated[
-        float, typer.Option(min=0, max=1, help="Least match probability (with --similar alone: least similarity).")
+        float, typer.Option(min=0, max=1, help="Lowest match probability (with --similar alone: lowest similarity).")
     ] = 0.0,
     plus: Annotated[
-        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should fit too. May be repeated.")
+        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should match too. May be repeated.")
     ] = None,
     minus: Annotated[
-        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should not fit. May be repeated.")
+        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should not match. May be repeated.")
     ] = None,
-    similar: Annotated[Path | None, typer.Option(metavar="PHOTO", help="Among the photos most like this one.")] = None,
+    similar: Annotated[Path | None, typer.Option(metavar="PHOTO", help="Among photos similar to this one.")] = None,
     since: Annotated[
         str | None, typer.Option(metavar="DATE", help="Taken on or after: 2024, 2024-05 or 2024-05-31.")
     ] = None,
@@ -63,13 +63,13 @@ def search(
         typer.Option(metavar="PATTERN", help="Only paths like this, such as */2024/*. May be repeated."),
     ] = None,
     no_index: Annotated[bool, typer.Option("--no-index", help="Do not look for new and changed photos first.")] = False,
-    no_rerank: Annotated[bool, typer.Option("--no-rerank", help="By embeddings only: quicker and less exact.")] = False,
-    shortlist: Annotated[int, typer.Option(min=1, help="How many photos sm-LSTM looks at closely.")] = 100,
+    no_rerank: Annotated[bool, typer.Option("--no-rerank", help="By embeddings only: faster, less exact.")] = False,
+    shortlist: Annotated[int, typer.Option(min=1, help="How many of the nearest photos sm-LSTM reranks.")] = 100,
     explain: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what the model looked at, as .html or .png.")
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the best photo, or what --explain wrote.")] = False,
-    paths: Annotated[bool, typer.Option("--paths", help="Print paths only, one a line.")] = False,
+    paths: Annotated[bool, typer.Option("--paths", help="Print paths only, one per line.")] = False,
     null: Annotated[bool, typer.Option("--null", "-0", help="Print paths only, with a zero byte after each.")] = False,
     thumbnails: Annotated[
         bool | None, typer.Option(help="Show the photos; by default where the terminal can.", show_default=False)

@@ -30,7 +30,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run's folder; by default runs/NAME.")] = None,
     stage: Annotated[list[str] | None, typer.Option(help="Train this stage only; may be given several times.")] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop in time, with a checkpoint and dev metrics.")
+        float | None, typer.Option(min=0, help="Stop after this time, with a checkpoint and dev metrics.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what the folder has of these stages.")] = False,
     setting: Annotated[
