@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from smlstm.errors import InputError
 from smlstm.model import MNLM, MNLMConfig
-from smlstm.model.mnlm import fold_words, initialise_from_mnlm
+from smlstm.model.mnlm import initialise_from_mnlm
 from smlstm.text import Vocabulary
 from tests.model import literal
 from tests.model.conftest import SENTENCES, random_features
@@ -115,23 +115,3 @@ def test_plain_words_start_with_the_projection_of_their_mean(make, vocabulary):
 def test_words_that_are_vectors_have_their_width(make):
     with pytest.raises(ValidationError, match="words are vectors of 5"):
         make(words="vectors", word_width=8)
-
-
-def test_folded_words_are_read_alike(vocabulary):
-    """Down to the rank of what the LSTM receives nothing changes; below it, as little as possible."""
-    model = mnlm(vocabulary)
-    with torch.no_grad():
-        model.embedding.weight[2:, 4] = model.embedding.weight[2:, 0]  # of five numbers, four are needed ...
-        model.embedding.weight[1, 4] = model.embedding.weight[1, 0]
-        images = model.encode_images(random_features())
-        expected = model.score(images, model.encode_sentences(SENTENCES))
-        folded = fold_words(model, 4)
-        assert folded.embedding.weight.shape[1] == folded.config.embedding_width == 4
-        assert not folded.training and not folded.embedding.weight[0].any()
-        torch.testing.assert_close(folded.score(images, folded.encode_sentences(SENTENCES)), expected)
-        errors = [
-            (narrow.score(images, narrow.encode_sentences(SENTENCES)) - expected).abs().mean()
-            for narrow in (fold_words(model, width) for width in (3, 1))
-        ]
-    assert 0 < errors[0] < errors[1]
-    assert fold_words(model, 5) is model

@@ -76,7 +76,7 @@ class DVSA(Matcher):
         return ObjectiveConfig(form="sum", margin=1.0, negatives=None, regulariser=0.0)
 
     def _encode_images(self, features: ImageFeatures) -> Regions:
-        return Regions(self.region(scaled(features.regions, self.config.feature_scale)))
+        return Regions(self.region(scaled(features.regions)))
 
     def _encode_tokens(self, tokens: Tokens) -> Words:
         inputs = functional.relu(self.word(self.dropout(self.embedding(tokens))))  # N, J, E

@@ -67,7 +67,7 @@ class SCAN(Matcher):
         return ObjectiveConfig(form="hardest", margin=0.2, negatives=None, regulariser=0.0)
 
     def _encode_images(self, features: ImageFeatures) -> Regions:
-        return Regions(self.region(scaled(features.regions, self.config.feature_scale)))
+        return Regions(self.region(scaled(features.regions)))
 
     def _encode_tokens(self, tokens: Tokens) -> Words:
         """Words as unit vectors: all that is asked of them are cosines."""

@@ -13,7 +13,7 @@ import typer
 
 from smlstm.cli import Interrupted, app
 from smlstm.cli.photo_progress import PhotoProgress
-from smlstm.errors import ConfigurationError, InputError
+from smlstm.errors import InputError
 
 if TYPE_CHECKING:
     from smlstm.data import FeatureStore, Record
@@ -55,12 +55,6 @@ def extract(
     mirrored: Annotated[
         bool, typer.Option("--mirrored", help="Photos as in a mirror: a second store, for training on both views.")
     ] = False,
-    cropped: Annotated[
-        int,
-        typer.Option(
-            min=0, help="A random part of each photo; 1, 2, ...: another part each, for training on more views."
-        ),
-    ] = 0,
     split: Annotated[str | None, typer.Option(help="Only this split: train, dev or test.")] = None,
     split_scheme: Annotated[
         str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
@@ -89,15 +83,13 @@ def extract(
     from smlstm.vision.backbones import load_backbone  # noqa: PLC0415
     from smlstm.vision.extract import Extractor  # noqa: PLC0415
 
-    if mirrored and cropped:
-        raise ConfigurationError("--cropped mirrors half of its parts by itself: leave --mirrored out")
     found = open_dataset(dataset, split_scheme)
     if found.name == "precomputed":
         raise InputError(f"{dataset} holds features already, not photos: training reads them as they are")
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     records = list(islice(found.records if split is None else found.split(split), limit))
-    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored, cropped=cropped)
+    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored)
     # All that can fail comes before the store, so that a failed run leaves none behind.
     extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
     with FeatureStore.open(out, FeatureSpec(**extractor.backbone.facts)) as store:

@@ -15,7 +15,7 @@
 """
 
 from smlstm.model.config import MNLMConfig, ObjectiveConfig, Preset, SMLSTMConfig, compact, paper
-from smlstm.model.ensemble import Ensemble, sum_matrices
+from smlstm.model.ensemble import Ensemble
 from smlstm.model.mnlm import MNLM, initialise_from_mnlm
 from smlstm.model.smlstm import SMLSTM
 
@@ -30,5 +30,4 @@ __all__ = [
     "compact",
     "initialise_from_mnlm",
     "paper",
-    "sum_matrices",
 ]

@@ -19,7 +19,7 @@ from smlstm.model.config import MNLMConfig
 from smlstm.model.image import scaled
 from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, WordEmbedding, word_vectors
 from smlstm.model.smlstm import SMLSTM
-from smlstm.text import PADDING, UNKNOWN, Vocabulary
+from smlstm.text import UNKNOWN, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class MNLM(Matcher):
         self.image = nn.Linear(config.context_width, config.sentence_width)  # W_I
 
     def _encode_images(self, features: ImageFeatures) -> Embedded:
-        context = scaled(features.context, self.config.feature_scale)
+        context = scaled(features.context)
         return Embedded(functional.normalize(self.image(self.dropout(context)), dim=1))
 
     def _encode_tokens(self, tokens: Tokens) -> Embedded:
@@ -54,27 +54,6 @@ class MNLM(Matcher):
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Cosines of all pairs; M, N."""
         return cast(Embedded, images).vectors @ cast(Embedded, sentences).vectors.T
-
-
-@torch.no_grad()
-def fold_words(mnlm: MNLM, width: int) -> MNLM:
-    """An MNLM with narrower word vectors, whose LSTM receives what is closest to before (in squares, over all words).
-
-    A narrower one, and one that learned no word vectors or takes their mean, stays as it is.
-    """
-    words, lstm = mnlm.embedding, mnlm.sentence_context.lstm
-    if not isinstance(words, WordEmbedding) or lstm is None or words.embedding_dim <= width:
-        return mnlm
-    received = functional.linear(words.weight.double(), cast(Tensor, lstm.weight_ih_l0).double())  # words, 4E
-    left, sizes, right = torch.linalg.svd(received, full_matrices=False)
-    half = sizes[:width].sqrt()
-    folded = type(mnlm)(mnlm.config.model_copy(update={"embedding_width": width}), mnlm.vocabulary)
-    weights = mnlm.state_dict()
-    weights["embedding.weight"] = (left[:, :width] * half).to(words.weight.dtype)
-    weights["embedding.weight"][PADDING] = 0
-    weights["sentence_context.lstm.weight_ih_l0"] = (right[:width].T * half).to(words.weight.dtype).contiguous()
-    folded.to(words.weight.device, words.weight.dtype).load_state_dict(weights)
-    return folded.train(mnlm.training)
 
 
 @torch.no_grad()

@@ -133,8 +133,7 @@ class SMLSTM(Matcher):
         )  # W_R
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
-        scale = self.config.feature_scale
-        features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
+        features = ImageFeatures(scaled(features.regions), scaled(features.context))
         whole = self._image_whole(features)
         context = self.feature_dropout(features.context)
         if self.config.variant == "ctx":
@@ -186,12 +185,6 @@ class SMLSTM(Matcher):
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of all pairs; M, N."""
         return self._terms(self._run(_side(images), _side(sentences)), _side(images), _side(sentences)).sum(2)
-
-    def score_and_attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> tuple[Tensor, Saliency]:
-        """Scores of all pairs, and the saliency of chosen ones without computing them again."""
-        terms, chosen = self.score_terms(images, sentences, pairs)
-        assert chosen is not None
-        return terms.sum(2), chosen
 
     def score_terms(
         self, images: Batch, sentences: Batch, pairs: Tensor | None = None

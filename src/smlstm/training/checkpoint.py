@@ -52,7 +52,6 @@ class Checkpoint:
     identity: dict[str, Any]
     model: dict[str, Any]
     optimiser: dict[str, Any]
-    average: dict[str, Any] | None
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -63,7 +62,6 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "identity": checkpoint.identity,
         "model": checkpoint.model,
         "optimiser": checkpoint.optimiser,
-        "average": checkpoint.average,
     }
     part = path.with_name(f"{path.name}.part")
     try:
@@ -93,7 +91,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         content["identity"],
         content["model"],
         content["optimiser"],
-        content["average"],
     )
 
 

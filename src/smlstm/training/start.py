@@ -1,4 +1,4 @@
-"""Where a stage's weights come from: chance, word vectors, or a model that was trained before."""
+"""Where a stage's weights come from: chance, or a model that was trained before."""
 
 import torch
 
@@ -6,26 +6,6 @@ from smlstm.errors import ConfigurationError
 from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM
 from smlstm.model.mnlm import initialise_from_mnlm
-from smlstm.model.sentence import WordEmbedding
-from smlstm.text.vectors import WordVectors
-
-
-@torch.no_grad()
-def start_from_vectors(matcher: Matcher, vectors: WordVectors) -> str:
-    """Put known vectors into the word embedding; they are trained like all others."""
-    if not isinstance(matcher.embedding, WordEmbedding):
-        raise ConfigurationError("word vectors that a language model gives cannot start from others: leave one out")
-    weight = matcher.embedding.weight
-    if vectors.matrix.shape[1] != weight.shape[1]:
-        raise ConfigurationError(
-            f"the word vectors are {vectors.matrix.shape[1]} wide and embedding_width is {weight.shape[1]}: "
-            f"set it to {vectors.matrix.shape[1]}"
-        )
-    found = torch.from_numpy(vectors.found)
-    known = torch.from_numpy(vectors.matrix)[found]
-    # Brought to the size of the random vectors, whose neighbours they will be.
-    weight[found] = known * (weight[found].std() / known.std())
-    return f"word vectors of {vectors.coverage:.0%} of the words"
 
 
 @torch.no_grad()

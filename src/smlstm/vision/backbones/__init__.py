@@ -6,17 +6,12 @@ from smlstm.errors import ConfigurationError
 from smlstm.vision.backbones import efficientnet_lite, timm_models, vgg19
 from smlstm.vision.backbones.base import Backbone, FeatureNetwork
 
-__all__ = ["Backbone", "FeatureNetwork", "backbone_names", "load_backbone"]
+__all__ = ["Backbone", "FeatureNetwork", "load_backbone"]
 
 _LOADERS = {
     **dict.fromkeys(efficientnet_lite.VARIANTS, efficientnet_lite.load),
     vgg19.NAME: vgg19.load,
 }
-
-
-def backbone_names() -> tuple[str, ...]:
-    """List the names that `load_backbone` takes; any `timm:<model>` comes on top with the extra `timm`."""
-    return tuple(_LOADERS)
 
 
 def load_backbone(name: str, *, grid: int | None = None, weights: Path | str | None = None) -> Backbone:
