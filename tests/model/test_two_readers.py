@@ -6,9 +6,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from smlstm.model.mnlm import initialise_from_mnlm
 from smlstm.text.language_model import WIDTH
-from smlstm.training.start import start_from_model
+from smlstm.training.transfer import start_from_model
 from tests.model.conftest import SENTENCES, random_features
 from tests.model.test_mnlm import mnlm
 
@@ -79,8 +78,8 @@ def test_each_reader_starts_from_the_mnlm_that_reads_alike(make, vocabulary):
     learned = mnlm(vocabulary, region_width=7, sentence_pooling="max")
     reads = mnlm(vocabulary, region_width=7, sentence_pooling="mean", language_model="minilm")
     model = make(**BOTH)
-    assert initialise_from_mnlm(model, reads) == ["language model", "image projection", "sentence projection"]
-    assert initialise_from_mnlm(model, learned) == ["word vectors", "sentence context", "global score"]
+    assert start_from_model(model, reads) == ["language model", "image projection", "sentence projection"]
+    assert start_from_model(model, learned) == ["word vectors", "sentence context", "global score"]
     images = model.encode_images(random_features(width=7))
     tokens = tokens_of(model)
     sentences = model.encode_sentences(tokens)

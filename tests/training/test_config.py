@@ -11,7 +11,7 @@ from smlstm.reproduce.config import read_reproduce_config
 from smlstm.saving import KINDS
 from smlstm.text import Vocabulary
 from smlstm.training import read_config
-from smlstm.training.start import start_from_model
+from smlstm.training.transfer import start_from_model
 
 
 def test_all_problems_are_shown_together_with_their_fields(recipe):

@@ -27,8 +27,8 @@ from smlstm.training.make_pair import make_pair
 from smlstm.training.memory import keep_freed_memory
 from smlstm.training.reading import ReadingStoppedError
 from smlstm.training.removed import without_removed
-from smlstm.training.start import start_from_model
 from smlstm.training.stopping import Stopping
+from smlstm.training.transfer import start_from_model
 from smlstm.training.watchers import Watcher
 
 
