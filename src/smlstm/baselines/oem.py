@@ -22,7 +22,7 @@ from smlstm.matching.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scaled
 from smlstm.model.mnlm import Embedded
-from smlstm.model.sentence import word_vectors
+from smlstm.model.readers import word_vectors
 from smlstm.text import Vocabulary
 
 

@@ -29,7 +29,8 @@ from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.matching.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scaled
-from smlstm.model.sentence import reverse_words, word_vectors
+from smlstm.model.readers import word_vectors
+from smlstm.model.sentence import reverse_words
 from smlstm.text import Vocabulary
 
 _SMALLEST = 1e-12

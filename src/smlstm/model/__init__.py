@@ -10,6 +10,8 @@
 | `aggregation.py` | 3.4 the LSTM over steps and the matching score |
 | `smlstm.py` | the whole model and its variants |
 | `objective.py` | 3.5 ranking loss and doubly stochastic regulariser |
+| `whole.py`, `instances.py` | beyond the paper: a global score, an instance score |
+| `readers.py` | beyond the paper: a language model reads, or two readers do |
 | `mnlm.py` | the baseline from which training starts (Kiros et al. 2014) |
 | `ensemble.py` | 4.2 sm-LSTM*, sums of similarity matrices |
 """

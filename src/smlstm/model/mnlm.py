@@ -15,7 +15,8 @@ from smlstm.matching.batch import Batch, ImageFeatures, Tokens
 from smlstm.matching.matcher import Matcher
 from smlstm.model.config import MNLMConfig
 from smlstm.model.image import scaled
-from smlstm.model.sentence import SentenceContext, word_vectors
+from smlstm.model.readers import word_vectors
+from smlstm.model.sentence import SentenceContext
 from smlstm.text import Vocabulary
 
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from smlstm.errors import ConfigurationError
 from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM
-from smlstm.model.sentence import PlainWords, SentenceWords, WordEmbedding
+from smlstm.model.readers import PlainWords
+from smlstm.model.sentence import SentenceWords, WordEmbedding
 from smlstm.text import UNKNOWN, Vocabulary
 
 
