@@ -65,8 +65,8 @@ class Eager:
     @torch.no_grad()
     def __init__(self, made: World, images: int = 1, hoisted: bool = False, padded: int = 0) -> None:
         self.model, self.hoisted = made.model, hoisted
-        features, scale = made.features.select(slice(0, images)), made.model.config.feature_scale
-        self.features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
+        features = made.features.select(slice(0, images))
+        self.features = ImageFeatures(scaled(features.regions), scaled(features.context))
         self.tokens = self.model.tokens(made.sentences)
         if padded:
             room = padded - self.tokens.ids.shape[1]

@@ -53,8 +53,7 @@ def eager_scores(model: SMLSTM, batch: TrainingBatch, images: int) -> tuple[Tens
     """Scores and matched maps, image by image: expand to all sentences, then attend, compare and aggregate."""
     kind = next(model.parameters()).dtype
     features = ImageFeatures(batch.features.regions.to(kind), batch.features.context.to(kind))
-    scale = model.config.feature_scale
-    features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
+    features = ImageFeatures(scaled(features.regions), scaled(features.context))
     vectors = model.embedding(batch.tokens)
     assert model.words is not None and model.sentence_context is not None
     words, context = model.words(vectors, batch.tokens), model.sentence_context(vectors, batch.tokens)

@@ -109,7 +109,7 @@ def test_every_parameter_gets_a_gradient(baselines, kind):
 @every_equation
 def test_gradients_are_those_of_the_scores(baselines, baseline):
     kind, fields = baseline
-    sizes = {"sentence_width": 3, "embedding_width": 2, "feature_scale": "none"}
+    sizes = {"sentence_width": 3, "embedding_width": 2}
     matcher = baselines.make(kind, seed=3, **sizes, **fields)
     images, sentences = baselines.images(2), baselines.sentences([2, 3])
     names = [name for name, _ in matcher.named_parameters()]

@@ -11,6 +11,7 @@ from smlstm.matching.batch import ImageFeatures
 from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM, Ensemble, MNLMConfig, SMLSTMConfig
 from smlstm.text import Vocabulary
+from tests.ensembles import standardise
 
 WORDS = ["a", "dog", "runs", "on", "the", "green", "grass", "with", "two", "red", "balls", "near", "old", "men"]
 VOCABULARY = Vocabulary.build([" ".join(WORDS)])
@@ -56,7 +57,7 @@ def matcher(kind: str) -> Matcher:
     """One of `KINDS`."""
     if kind == "ensemble":
         ensemble = Ensemble([smlstm("full-joint-additive"), smlstm("ctx-gated-product"), mnlm()])
-        ensemble.standardise(ensemble.encode_images(features(5)), ensemble.encode_sentences(sentences(6)))
+        standardise(ensemble, ensemble.encode_images(features(5)), ensemble.encode_sentences(sentences(6)))
         return ensemble.eval()
     if kind in BASELINES:
         torch.manual_seed(1)

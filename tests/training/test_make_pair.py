@@ -52,49 +52,6 @@ def test_a_run_leaves_a_pair(paired, tmp_path):
     assert np.mean(own) > np.mean([pair.calibration.probability(score) for score in scores.ravel().tolist()])
 
 
-SECOND = """
-[stage.learned]
-kind = "mnlm"
-epochs = 2
-model = { sentence_width = 16, embedding_width = 12 }
-"""
-
-
-def test_several_rerank_together(recipe, tmp_path):
-    """Each counts alike; folded words and half precision are what was measured."""
-    text = recipe.read_text(encoding="utf-8") + SECOND + '\n[pair]\nreranker = ["smlstm", "learned"]\nfold_words = 8\n'
-    recipe.write_text(text, encoding="utf-8")
-    listener = Listener()
-    config = read_config(recipe, LEARN)
-    train(config, tmp_path / "run", watcher=listener)
-    assert any("learned" in notice and "as a pair" in notice for notice in listener.notices)
-    pair = load_pair(tmp_path / "run" / "pair")
-    assert pair.reranker.kind == "ensemble" and pair.reranker.attends
-    smlstm, learned = pair.reranker.members
-    assert learned.embedding.weight.shape[1] == 8
-
-    _, dev, _ = read_examples(config.data)
-    features = dev.images.read(np.arange(24))
-    with torch.inference_mode():
-        images, captions = pair.reranker.encode_images(features), pair.reranker.encode_sentences(dev.captions)
-        first, second = pair.reranker.scores(images, captions)
-        weights = 1 / pair.reranker.deviations
-        assert weights[0] == 1
-        assert first.std() == pytest.approx(float((second * weights[1]).std()), rel=0.02)
-        assert next(smlstm.parameters()).dtype == torch.float32
-        whole = Matcher.from_pretrained(tmp_path / "run" / "pair")
-        scores = whole.score(whole.encode_images(features), whole.encode_sentences(dev.captions)).numpy()
-        searched = pair.score(pair.embed_images(features), images, dev.captions).numpy()
-    np.testing.assert_allclose(scores, searched, atol=1e-4)
-    found = ranks(scores, dev.image_of)
-    total = metrics(found.annotation).sum + metrics(found.retrieval).sum
-    measured = json.loads((tmp_path / "run" / "pair" / "calibration.json").read_text())["measured"]["dev"][
-        "captions.csv"
-    ]
-    assert total == pytest.approx(measured["sum"]["pair"], abs=0.01), "used as measured"
-    assert set(measured["sum"]["models"]) == {"mnlm", "smlstm", "learned"}
-
-
 def test_a_reranker_alone_is_the_pairs_score(paired, tmp_path):
     paired.write_text(paired.read_text(encoding="utf-8") + "add_shortlist = false\n", encoding="utf-8")
     config = read_config(paired, LEARN)
@@ -128,8 +85,6 @@ def test_it_waits_for_all_stages(paired, tmp_path):
     ("setting", "message"),
     [
         ("pair.reranker=scan", 'pair.reranker: there is no stage "scan"; this run has mnlm, smlstm'),
-        ("pair.reranker=[]", "  - pair.reranker: name at least one stage"),
-        ("pair.reranker=['smlstm', 'scan']", 'there is no stage "scan"'),
         ("pair.shortlist=smlstm", "a shortlist needs unit vectors"),
         ("pair.halves=true", "there is no such setting"),
     ],

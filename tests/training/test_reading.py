@@ -96,7 +96,8 @@ def test_two_readers_start_from_two_models(recipe, tmp_path):
         *READ[1:],
         "stage.mnlm.epochs=1",
         "stage.smlstm.epochs=1",
-        'stage.smlstm.model.context_words="learned"',
+        'stage.smlstm.model.context_words="both"',
+        "stage.smlstm.model.global_score=true",
         f"stage.smlstm.start_from=['{tmp_path / 'first' / 'mnlm'}', 'mnlm']",
     ]
     config = read_config(recipe, settings)

@@ -27,7 +27,8 @@ from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.matching.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scaled
-from smlstm.model.sentence import reverse_words, word_vectors
+from smlstm.model.readers import word_vectors
+from smlstm.model.sentence import reverse_words
 from smlstm.text import Vocabulary
 
 
@@ -76,7 +77,7 @@ class DVSA(Matcher):
         return ObjectiveConfig(form="sum", margin=1.0, negatives=None, regulariser=0.0)
 
     def _encode_images(self, features: ImageFeatures) -> Regions:
-        return Regions(self.region(scaled(features.regions, self.config.feature_scale)))
+        return Regions(self.region(scaled(features.regions)))
 
     def _encode_tokens(self, tokens: Tokens) -> Words:
         inputs = functional.relu(self.word(self.dropout(self.embedding(tokens))))  # N, J, E

@@ -22,7 +22,7 @@ from smlstm.matching.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scaled
 from smlstm.model.mnlm import Embedded
-from smlstm.model.sentence import word_vectors
+from smlstm.model.readers import word_vectors
 from smlstm.text import Vocabulary
 
 
@@ -50,7 +50,7 @@ class OEM(Matcher):
         return ObjectiveConfig(form="sum", margin=0.05, negatives=None, regulariser=0.0)
 
     def _encode_images(self, features: ImageFeatures) -> Embedded:
-        context = scaled(features.context, self.config.feature_scale)
+        context = scaled(features.context)
         return Embedded(functional.normalize(self.image(context), dim=1).abs())
 
     def _encode_tokens(self, tokens: Tokens) -> Embedded:

@@ -29,7 +29,8 @@ from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.matching.matcher import Matcher
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.image import scaled
-from smlstm.model.sentence import reverse_words, word_vectors
+from smlstm.model.readers import word_vectors
+from smlstm.model.sentence import reverse_words
 from smlstm.text import Vocabulary
 
 _SMALLEST = 1e-12
@@ -67,7 +68,7 @@ class SCAN(Matcher):
         return ObjectiveConfig(form="hardest", margin=0.2, negatives=None, regulariser=0.0)
 
     def _encode_images(self, features: ImageFeatures) -> Regions:
-        return Regions(self.region(scaled(features.regions, self.config.feature_scale)))
+        return Regions(self.region(scaled(features.regions)))
 
     def _encode_tokens(self, tokens: Tokens) -> Words:
         """Words as unit vectors: all that is asked of them are cosines."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from smlstm.cli import Interrupted, app
-from smlstm.errors import ConfigurationError, InputError
+from smlstm.errors import InputError
 from smlstm.progress_bar import HALF_A_MINUTE, ProgressBar
 
 if TYPE_CHECKING:
@@ -55,12 +55,6 @@ def extract(
     mirrored: Annotated[
         bool, typer.Option("--mirrored", help="Mirrored photos: a second store, for training on both views.")
     ] = False,
-    cropped: Annotated[
-        int,
-        typer.Option(
-            min=0, help="A random part of each photo; 1, 2, ...: another part each, for training on more views."
-        ),
-    ] = 0,
     split: Annotated[str | None, typer.Option(help="Only this split: train, dev or test.")] = None,
     split_scheme: Annotated[
         str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
@@ -89,15 +83,13 @@ def extract(
     from smlstm.vision.backbones import load_backbone  # noqa: PLC0415
     from smlstm.vision.extract import Extractor  # noqa: PLC0415
 
-    if mirrored and cropped:
-        raise ConfigurationError("--cropped mirrors half of its parts by itself: leave --mirrored out")
     found = open_dataset(dataset, split_scheme)
     if found.name == "precomputed":
         raise InputError(f"{dataset} holds features already, not photos: training reads them as they are")
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     records = list(islice(found.records if split is None else found.split(split), limit))
-    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored, cropped=cropped)
+    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored)
     # All that can fail comes before the store, so that a failed run leaves none behind.
     extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
     with FeatureStore.open(out, FeatureSpec(**extractor.backbone.facts)) as store:

@@ -146,7 +146,7 @@ def _is_list_of(kind: type, value: object) -> bool:
 class Sum:
     """A running sum of matrices of one shape: the paper's ensemble, in the memory of one matrix.
 
-    `standardised` subtracts each matrix's mean and divides by its deviation first, as `Ensemble.standardise` does.
+    `standardised` subtracts each matrix's mean and divides by its deviation first.
     """
 
     def __init__(self, standardised: bool = False) -> None:

@@ -64,8 +64,7 @@ class Plan:
         return [name for name in runs if self.config.stage[name].model["variant"] in ("att", "full")]
 
     def _sources(self, run: str) -> list[str]:
-        stage = self.config.stage[run]
-        return [name for name in (*stage.sources, stage.mined_by) if name in self.config.stage]
+        return [name for name in self.config.stage[run].sources if name in self.config.stage]
 
 
 def make_plan(config: ReproduceConfig) -> Plan:

@@ -95,10 +95,8 @@ def _sections(config: ReproduceConfig, found: Found, drawn: dict[str, Figure]) -
     def shown(*names: str) -> list[Figure]:
         return [drawn[name] for name in names if name in drawn]
 
-    base = config.stage[found.plan.base]
-    scale = base.objective.regulariser_scale
     weight = (
-        f"Our squares of the regulariser are taken as a {scale} over candidates; the print has no square and no "
+        "Our squares of the regulariser are taken as a mean over candidates; the print has no square and no "
         "gradient (docs/model.md), so its lambda cannot be compared by its size."
     )
     steps, weights = sweep_table(found, "steps"), replace(sweep_table(found, "lambdas"), note=weight)

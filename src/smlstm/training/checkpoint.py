@@ -51,7 +51,6 @@ class Checkpoint:
     identity: dict[str, Any]
     model: dict[str, Any]
     optimiser: dict[str, Any]
-    average: dict[str, Any] | None
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -62,7 +61,6 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "identity": checkpoint.identity,
         "model": checkpoint.model,
         "optimiser": checkpoint.optimiser,
-        "average": checkpoint.average,
     }
     try:
         with whole_file(path, durable=True) as file:
@@ -87,7 +85,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         content["identity"],
         content["model"],
         content["optimiser"],
-        content["average"],
     )
 
 

@@ -14,7 +14,7 @@ from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.text import Vocabulary
 from smlstm.text.tokens import tokenise
 from smlstm.training.config import DataConfig
-from smlstm.vision.backbones.base import CROPPED, MIRRORED
+from smlstm.vision.backbones.base import MIRRORED
 
 Integers = npt.NDArray[np.int64]
 Draws = npt.NDArray[np.float64]
@@ -158,22 +158,19 @@ def _same_features(stores: Sequence[Features], store: Features, data: Sequence[D
 
 
 def _open_views(entry: DataConfig, store: Features) -> list[Features]:
-    """What else there is of a store's photos, made alike but for the mirror or the part that is seen."""
-    wanted = [] if entry.mirrored is None else [(entry.mirrored, MIRRORED, "the mirrored view", "--mirrored")]
-    wanted += [(path, CROPPED, "parts of the photos", "--cropped") for path in entry.cropped]
-    views = []
-    for path, seen, name, option in wanted:
-        view = open_features(path)
-        plain, mark, _ = view.spec.preprocessing.partition(seen)
-        different = store.spec.difference(replace(view.spec, preprocessing=plain))
-        if different or not mark:
-            field, expected, found = different or ("preprocessing", store.spec.preprocessing + seen, plain)
-            raise InputError(
-                f'{path} is not {name} of the features: "{field}" is {found!r}, not {expected!r}; '
-                f"make it with smlstm extract {option}"
-            )
-        views.append(view)
-    return views
+    """What else there is of a store's photos, made alike but for the mirror."""
+    if entry.mirrored is None:
+        return []
+    view = open_features(entry.mirrored)
+    plain, mark, _ = view.spec.preprocessing.partition(MIRRORED)
+    different = store.spec.difference(replace(view.spec, preprocessing=plain))
+    if different or not mark:
+        field, expected, found = different or ("preprocessing", store.spec.preprocessing + MIRRORED, plain)
+        raise InputError(
+            f'{entry.mirrored} is not the mirrored view of the features: "{field}" is {found!r}, not {expected!r}; '
+            "make it with smlstm extract --mirrored"
+        )
+    return [view]
 
 
 def _join(

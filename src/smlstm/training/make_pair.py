@@ -9,8 +9,6 @@ import numpy.typing as npt
 import torch
 
 from smlstm.matching.matcher import Matcher
-from smlstm.model import MNLM, Ensemble
-from smlstm.model.mnlm import fold_words
 from smlstm.pair.calibration import PRIOR, ScoredPairs, fit_calibration, reliability, weight_of
 from smlstm.pair.pair import save_pair
 from smlstm.training.config import PairConfig, RunConfig
@@ -26,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 @torch.inference_mode()
 def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: torch.device, watcher: Watcher) -> None:
     """Score all of dev with all models of the pair, fit the calibration, and write `pair/`."""
-    stages = list(dict.fromkeys([wanted.shortlist, *wanted.rerankers]))
+    stages = list(dict.fromkeys([wanted.shortlist, wanted.reranker]))
     matchers = {stage: _as_saved(Matcher.load(run.stage(stage).best_model), wanted).to(device) for stage in stages}
     names: list[str] = []
     scores: dict[str, list[Scores]] = {stage: [] for stage in stages}
@@ -42,14 +40,8 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
                 found, image_of = dev_scores(matcher, dev, progress)
             scores[stage].append(found)
         images_of.append(image_of)
-    first = scores[wanted.rerankers[0]]  # all others are made as wide as its scores: each counts alike
-    widths = [weight_of(scores[stage], first) for stage in wanted.rerankers]
-    reranked = [
-        np.sum([np.float32(width) * scores[stage][k] for stage, width in zip(wanted.rerankers, widths, strict=True)], 0)
-        for k in range(len(names))
-    ]
-    near = scores[wanted.shortlist]
-    weight = weight_of(near, first) if wanted.add_shortlist else 0.0
+    near, reranked = scores[wanted.shortlist], scores[wanted.reranker]
+    weight = weight_of(near, reranked) if wanted.add_shortlist else 0.0
     together = [
         (second + np.float32(weight) * short, image_of)
         for short, second, image_of in zip(near, reranked, images_of, strict=True)
@@ -58,7 +50,7 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
     measured: dict[str, Any] = {"prior": PRIOR, "dev": {}}
     for k, name in enumerate(names):
         sums = {stage: DevMetrics.of(each[k], images_of[k]).sum for stage, each in scores.items()}
-        second, whole = (DevMetrics.of(each, images_of[k]).sum for each in (reranked[k], together[k][0]))
+        whole = DevMetrics.of(together[k][0], images_of[k]).sum
         each = ", ".join(f"{stage} {found:.1f}" for stage, found in sums.items())
         watcher.notice(f"dev Sum on {name}: {each}, as a pair {whole:.1f}")
         measured["dev"][name] = {
@@ -66,32 +58,18 @@ def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: tor
             "captions": len(images_of[k]),
             "sum": {
                 "shortlist": round(sums[wanted.shortlist], 2),
-                "reranker": round(second, 2),
+                "reranker": round(sums[wanted.reranker], 2),
                 "pair": round(whole, 2),
                 "models": {stage: round(found, 2) for stage, found in sums.items()},
             },
             "reliability": asdict(reliability(ScoredPairs.of([together[k]]), calibration)),
         }
-    reranker = _added([matchers[stage] for stage in wanted.rerankers], widths)
     shutil.rmtree(run.pair, ignore_errors=True)
-    save_pair(
-        run.pair, matchers[wanted.shortlist].cpu(), reranker.cpu(), calibration, measured=measured, half=wanted.half
-    )
+    shortlist, reranker = matchers[wanted.shortlist].cpu(), matchers[wanted.reranker].cpu()
+    save_pair(run.pair, shortlist, reranker, calibration, measured=measured, half=wanted.half)
     watcher.notice(f"the pair is in {run.pair}")
-
-
-def _added(matchers: list[Matcher], weights: list[float]) -> Matcher:
-    """Several as one."""
-    if len(matchers) == 1:
-        return matchers[0]
-    ensemble = Ensemble(matchers)
-    # A weight of 0 is that of a model whose scores are all alike: it changes no order, and files hold no infinity.
-    ensemble.deviations.copy_(torch.tensor([1 / weight if weight else 1.0 for weight in weights]))
-    return ensemble.eval()
 
 
 def _as_saved(matcher: Matcher, wanted: PairConfig) -> Matcher:
     """With the weights that the files will have: figures are of what is used later."""
-    if wanted.fold_words is not None and isinstance(matcher, MNLM):
-        matcher = fold_words(matcher, wanted.fold_words)
     return matcher.half().float() if wanted.half else matcher
