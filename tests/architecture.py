@@ -22,7 +22,8 @@ LAYERS = (
     ("model",),
     ("matching",),
     ("vision", "text", "data"),
-    ("device", "photo_formats"),
+    ("progress_bar", "files", "device", "photo_formats"),
+    ("user_folders",),
     ("errors",),
 )
 """From above to below: a room imports only from layers below its own."""
