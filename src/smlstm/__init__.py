@@ -26,7 +26,8 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         from importlib import import_module  # noqa: PLC0415 - seldom needed
 
-        return getattr(import_module(_ROOMS[name]), name)
+        globals()[name] = found = getattr(import_module(_ROOMS[name]), name)
+        return found
     raise AttributeError(f"module 'smlstm' has no attribute {name!r}")
 
 
