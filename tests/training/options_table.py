@@ -99,7 +99,8 @@ def table() -> str:
 HEAD = """# Every option of a configuration, and who uses it
 
 Made by `python -m tests.training.options_table` from the configurations' own fields and the files
-that set them; a test compares. Options that are gone, and what to do instead: [`training/removed.py`](../src/smlstm/training/removed.py)."""
+that set them; a test compares. Options that are gone, and what to do instead:
+[`training/removed.py`](../src/smlstm/training/removed.py)."""
 
 
 def unused() -> list[str]:
