@@ -118,7 +118,7 @@ def test_a_file_of_another_length_is_refused(tmp_path):
         CaptionVectors(path, np.array([len(words) for words in CAPTIONS]))
 
 
-def test_rivals_start_from_an_mnlm_that_reads_like_them(recipe, tmp_path):
+def test_baselines_start_from_an_mnlm_that_reads_like_them(recipe, tmp_path):
     settings = [*READ, "stage.mnlm.epochs=1", 'stage.smlstm.kind="scan"']
     names = {"max_words": 16, "sentence_width": 16, "language_model": "minilm"}
     settings.append("stage.smlstm.model=" + json.dumps(names).replace(":", " ="))

@@ -34,7 +34,7 @@ def moved(found, plain):
     return (found - plain).float().flatten(1).mean(1).round().tolist()
 
 
-def test_views_are_read_as_lots_say(recipe, mirror):
+def test_views_are_read_as_draws_say(recipe, mirror):
     config = read_config(recipe, [f"data.0.mirrored={mirror}"])
     training, dev, _ = read_examples(config.data)
     images, draws = np.array([5, 0, 7]), np.array([0.1, 0.1, 0.7])

@@ -1,7 +1,7 @@
 """How good a matcher is: ranks and metrics, how far to trust them, protocols.
 
-Numbers of matrices are here. What needs models, data and photos is in its own file: `run` (saved models to a report),
-`matrices` (saved similarities), `judgement` (agreement with people's ratings).
+Numbers of matrices are here. What needs models, data and photos is in its own file: `evaluate` (saved models to a
+report), `matrices` (saved similarities), `judgement` (agreement with people's ratings).
 """
 
 from smlstm.evaluation.intervals import Difference, Interval, compare, metric_intervals

@@ -17,7 +17,7 @@ from smlstm.evaluation.matrices import Scores, Sum, reserve
 from smlstm.evaluation.models import Candidate
 from smlstm.evaluation.protocols import refuse_broken_folds
 from smlstm.evaluation.results import Comparison, Protocol, Result, comparisons, measure
-from smlstm.scoring import Stored, progress_bar, score_all, score_pairs
+from smlstm.scoring import Cascade, Stored, progress_bar, score_all, score_pairs
 from smlstm.scoring.precision import Precision
 from smlstm.scoring.progress import ProgressCallback
 
@@ -58,6 +58,7 @@ class Evaluation:
     plans: dict[str, FeaturePlan]
     precision: Precision
     outputs: dict[str, Path] = field(default_factory=dict)
+    cascades: dict[str, Cascade] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
     @classmethod
@@ -73,8 +74,14 @@ class Evaluation:
         grid: int | None = None,
         precision: Precision = "float32",
         save: Path | None = None,
+        cascade: tuple[int, int] | None = None,
+        shortlister: Candidate | None = None,
     ) -> "Evaluation":
-        """Check that it all fits together; `save` is a folder for the matrices."""
+        """Check that it all fits together; `save` is a folder for the matrices.
+
+        `cascade`: score only a shortlist of so many sentences an image and images a sentence, drawn up by the
+        shortlister, or by each model's own global score.
+        """
         gallery, records, notes = read_gallery(dataset, split, images)
         if protocol == "folds":
             refuse_broken_folds(len(gallery.keys))
@@ -84,7 +91,15 @@ class Evaluation:
             for candidate in candidates:
                 spec = plans[candidate.matcher.config.backbone].spec
                 outputs[candidate.name] = reserve(save, candidate, gallery, spec, precision)
-        return cls(candidates, gallery, plans, precision, outputs, notes)
+        cascades: dict[str, Cascade] = {}
+        if cascade is not None:
+            for candidate in candidates:
+                plan = plans[candidate.matcher.config.backbone]
+                if shortlister is not None:
+                    shortlister.refuse_other_features(plan.spec, plan.where)
+                cheap = None if shortlister is None else shortlister.matcher
+                cascades[candidate.name] = Cascade(cheap, candidate.matcher, *cascade)
+        return cls(candidates, gallery, plans, precision, outputs, cascades, notes)
 
     def score(self, extraction: Bar | None = None, show: bool = False) -> Iterator[Named]:
         """Each model's matrix in turn; only one is held at a time if the caller lets go of it."""
@@ -98,7 +113,7 @@ class Evaluation:
             source = Stored(store, store.rows(self.gallery.keys))
             with _bar(candidate.name, show) as progress:
                 scores = score_all(
-                    candidate.matcher,
+                    self.cascades.get(candidate.name, candidate.matcher),
                     source,
                     self.gallery.captions,
                     out=out,

@@ -102,14 +102,14 @@ class SMLSTMConfig(MatcherConfig):
 class MNLMConfig(MatcherConfig):
     """An MNLM (Kiros et al. 2014): linear image embedding, LSTM sentence embedding, one space."""
 
-    embedding_width: Positive = 300
+    embedding_width: Positive = Field(default=300, description="width of a word vector")
     sentence_width: Positive = Field(description="E, width of the joint space and of the sentence LSTM")
     sentence_pooling: Pooling = Field(
         default="last",
         description="v is made of the LSTM's `last` state, as Kiros et al. do, of the `max` of all its states, or, "
         "without an LSTM, of the `mean` of the word vectors",
     )
-    dropout: Share = 0.0
+    dropout: Share = Field(default=0.0, description="on m and on word vectors, in training")
 
 
 class ObjectiveConfig(BaseModel):

@@ -213,7 +213,7 @@ class RunConfig(_Part):
     seed: int = Field(default=0, ge=0, lt=2**31, description="decides start, order and dropout: the same, the same run")
     device: str = Field(default="auto", description="cpu, cuda, cuda:1, mps; auto takes the first GPU, else the CPU")
     data: list[DataConfig] = Field(min_length=1, description="joined; every image counts once")
-    vocabulary: VocabularyConfig = VocabularyConfig()
+    vocabulary: VocabularyConfig = Field(default=VocabularyConfig(), description="which words are known")
     stage: dict[str, StageConfig] = Field(min_length=1, description="trained in this order")
     pair: PairConfig | None = Field(
         default=None, description="once all stages are trained, calibrate two of them on dev and put them together"

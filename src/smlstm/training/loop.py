@@ -32,7 +32,7 @@ from smlstm.training.dev import DevMetrics, dev_metrics
 from smlstm.training.distributed import Processes, SharedBatchLoss
 from smlstm.training.examples import Examples, Integers
 from smlstm.training.folder import StageFolder
-from smlstm.training.metrics_log import Ledger
+from smlstm.training.metrics_log import MetricsLog
 from smlstm.training.optimiser import learning_rate, make_optimiser
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
@@ -81,7 +81,7 @@ class _Loop:
         self.loss = _make_loss(job)
         self.optimiser = make_optimiser(stage, matcher)
         self.progress = Progress()
-        self.ledger = Ledger(job.name, stage, self.batches.size - 1, watcher)
+        self.metrics = MetricsLog(job.name, stage, self.batches.size - 1, watcher)
         self.steps = len(self.batches) * stage.epochs
         self.dev_seconds = 0.0
 
@@ -96,7 +96,7 @@ class _Loop:
         first = self.processes.first
         if first:
             shutil.rmtree(self.folder.model_at_stop, ignore_errors=True)
-        self.ledger.open(self.folder.metrics if first else Path(os.devnull), self.progress)
+        self.metrics.open(self.folder.metrics if first else Path(os.devnull), self.progress)
         self.watcher.begin(self.name, self.progress.step, self.steps)
         self.saved_at = time.monotonic()
         self.matcher.train()
@@ -108,7 +108,7 @@ class _Loop:
                     break
                 self._end_epoch()
         finally:
-            self.ledger.close()
+            self.metrics.close()
         self.watcher.end(self.name, self.progress.finished or self.stopping.reason or TIME_IS_UP)
         return self.progress
 
@@ -163,7 +163,7 @@ class _Loop:
         self.optimiser.step()
         progress.step += 1
         pairs = len(batch.images) * len(batch.image_of) * self.processes.size
-        self.ledger.step(float(parts[0]), float(parts[1]), norm, pairs)
+        self.metrics.step(float(parts[0]), float(parts[1]), norm, pairs)
 
     def _disturbed(self, batch: TrainingBatch) -> TrainingBatch:
         """The batch as it is seen this time."""
@@ -177,7 +177,7 @@ class _Loop:
     def _line(self) -> None:
         progress = self.progress
         done = progress.batch / len(self.batches)
-        self.ledger.line(progress.epoch + done, learning_rate(self.stage, progress.step - 1, self.steps))
+        self.metrics.line(progress.epoch + done, learning_rate(self.stage, progress.step - 1, self.steps))
 
     def _end_epoch(self) -> None:
         """Measure, keep the best, decide whether to go on."""
@@ -193,7 +193,7 @@ class _Loop:
         elif stage.patience and progress.epoch - 1 - progress.best_epoch >= stage.patience:
             progress.finished = f"no better dev Sum for {stage.patience} epochs"
         if progress.finished:
-            self.ledger.write("end", step=progress.step, reason=progress.finished)
+            self.metrics.write("end", step=progress.step, reason=progress.finished)
         if self.processes.first:
             self._save()
 
@@ -204,14 +204,14 @@ class _Loop:
         if better:
             progress.best, progress.best_epoch = found.sum, progress.epoch
             self.matcher.save(self.folder.model)
-        self.ledger.write(
+        self.metrics.write(
             "epoch",
             epoch=progress.epoch,
             step=progress.step,
             dev=found.to_dict(),
             best=better,
             dev_seconds=self.dev_seconds,
-            seconds=self.ledger.seconds,
+            seconds=self.metrics.seconds,
         )
         self.watcher.dev(self.name, progress.epoch, found, better)
 
@@ -225,13 +225,13 @@ class _Loop:
         if better:
             self.matcher.save(self.folder.model_at_stop)
         # Behind the checkpoint's end of the metrics: when the run goes on, this line is cut off.
-        self.ledger.write(
+        self.metrics.write(
             "stopped",
             epoch=self.progress.epoch,
             step=self.progress.step,
             dev=found.to_dict(),
             best=better,
-            seconds=self.ledger.seconds,
+            seconds=self.metrics.seconds,
         )
         self.watcher.dev(self.name, self.progress.epoch, found, better)
 
@@ -249,11 +249,11 @@ class _Loop:
             captions, images = len(self.dev), len(np.unique(self.dev.image_of))
             size = self.batches.size
             steps = captions / size if isinstance(self.matcher, MNLM) else captions * images / size**2
-            reserve = self.ledger.step_seconds * steps / 3 if self.progress.batch else 0.0
+            reserve = self.metrics.step_seconds * steps / 3 if self.progress.batch else 0.0
         return bool(self.stopping.reason) or self.stopping.seconds_left < reserve
 
     def _save(self) -> None:
-        self.ledger.sync()
+        self.metrics.sync()
         write_checkpoint(
             self.folder.checkpoint,
             Checkpoint(self.progress, self.identity, self.matcher.state_dict(), self.optimiser.state_dict()),

@@ -14,7 +14,7 @@ _STUCK_LINES = 10
 """Lines of metrics in a row at the collapse value before a person is told."""
 
 
-class Ledger:
+class MetricsLog:
     """Averages steps into lines, tells the watcher, and keeps the time spent in all sessions."""
 
     def __init__(self, name: str, stage: StageConfig, mismatched: int, watcher: Watcher) -> None:
