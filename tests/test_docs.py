@@ -67,7 +67,7 @@ def made(tmp_path_factory):
     for name, changes in {"full": {"global_score": True}, "att": {"variant": "att"}, "mine": {}}.items():
         config = pair.reranker.config.model_copy(update=changes)
         SMLSTM(config, pair.reranker.vocabulary).save(runs / name / "model")
-    run("extract", dataset, "--out", store, "--grid", 2)
+    run("extract", dataset, "--out", store, "--backbone", "efficientnet-lite0", "--grid", 2)
     run("evaluate", runs / "mnlm", runs / "full", "--data", dataset, "--features", store, "--save", folder / "m")
     return folder
 
