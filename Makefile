@@ -69,8 +69,11 @@ bench: setup
 	$(BIN)/python benchmarks/search_million.py
 	$(BIN)/python benchmarks/web.py
 
+# pdoc shows what `__all__` names, if it was imported, and nothing else: so the names come first, and modules by theirs.
+MODULES = $(subst /,.,$(patsubst src/%.py,%,$(patsubst %/__init__.py,%.py,$(wildcard src/smlstm/*.py src/smlstm/*/__init__.py))))
 docs: setup
-	$(BIN)/pdoc --docformat google --output-directory docs/api smlstm
+	$(BIN)/python -c "from smlstm import *; from pdoc.__main__ import cli; cli()" \
+		--docformat google --output-directory docs/api $(MODULES)
 	@echo "open docs/api/index.html"
 
 clean:

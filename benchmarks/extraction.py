@@ -2,7 +2,7 @@
 
     python benchmarks/extraction.py [FOLDER] [--photos 64] [--rounds 5] [--settings lite0:7,lite2:10]
 
-The rivals are
+The baselines are
 
 - eager torch: the published reference network in a plain loop (decode, squash, batches of 8, store);
 - CLIP: an image tower of ViT-B/32's shape in ONNX Runtime on all cores, the usual preprocessing, the next batch decoded
@@ -32,7 +32,7 @@ import torch
 from PIL import Image
 
 from smlstm.data import FeatureSpec, FeatureStore
-from smlstm.vision import eight_bits, read_photo
+from smlstm.vision import int8, read_photo
 from smlstm.vision.backbones import load_backbone
 from smlstm.vision.backbones.efficientnet_lite import find_weights
 from smlstm.vision.extract import Extractor
@@ -221,14 +221,14 @@ class Case:
     def median(self, what: str) -> float:
         return statistics.median(found[what] for found in self.rounds)
 
-    def times(self, rival: "Case") -> float:
-        pairs = zip(self.rounds, rival.rounds, strict=True)
+    def times(self, baseline: "Case") -> float:
+        pairs = zip(self.rounds, baseline.rounds, strict=True)
         return statistics.median(mine["photos_per_second"] / theirs["photos_per_second"] for mine, theirs in pairs)
 
-    def show(self, title: str, *rivals: "Case") -> None:
+    def show(self, title: str, *baselines: "Case") -> None:
         speeds = [found["photos_per_second"] for found in self.rounds]
         spread = f"{min(speeds):.1f}-{max(speeds):.1f}"
-        ratios = "".join(f"{self.times(rival):9.2f}x" for rival in rivals)
+        ratios = "".join(f"{self.times(baseline):9.2f}x" for baseline in baselines)
         print(
             f"{title:26}{self.median('photos_per_second'):10.1f}{spread:>14}{ratios:20}"
             f"{self.median('photos_per_cpu_second'):9.1f}{self.median('peak_megabytes'):9.0f}"
@@ -242,7 +242,7 @@ def verdict(name: str, found: float, goal: float) -> str:
 
 
 def compare(setting: str, given: argparse.Namespace, photos: Path, vit: Path) -> list[str]:
-    """Measure one setting against both rivals; the verdicts on its goals."""
+    """Measure one setting against both baselines; the verdicts on its goals."""
     names = [f"ours:{setting}:{given.runtime}", f"eager:{setting}", f"clip:{vit}"]
     if has_eight_bits(setting) and given.runtime != EightBitRunner.name:
         names.append(f"ours:{setting}:{EightBitRunner.name}")
@@ -252,14 +252,14 @@ def compare(setting: str, given: argparse.Namespace, photos: Path, vit: Path) ->
             case.measure()
     for case in cases:
         case.close()
-    mine, plain, rival, *rounded = cases
+    mine, plain, baseline, *rounded = cases
     model, grid = setting.split(":")
     title = f"{model} {int(grid) * 32} px"
-    rival.show("CLIP ViT-B/32, ONNX")
+    baseline.show("CLIP ViT-B/32, ONNX")
     plain.show(f"{title}, eager torch")
-    mine.show(f"{title}, ours", plain, rival)
+    mine.show(f"{title}, ours", plain, baseline)
     for case in rounded:
-        case.show(f"{title}, 8 bits", plain, rival)
+        case.show(f"{title}, 8 bits", plain, baseline)
         regions, context = error_of_eight_bits(setting, photos_of(photos)[: min(COMPARED, given.photos)])
         print(
             f"{'':4}8 bits are {case.times(mine):.2f}x float32; off by {regions:.1%} of the mean size in regions, "
@@ -268,13 +268,13 @@ def compare(setting: str, given: argparse.Namespace, photos: Path, vit: Path) ->
     verdicts = [verdict(f"{title}: of eager torch", mine.times(plain), GOAL_EAGER)]
     verdicts += [verdict(f"{title}, 8 bits: of eager torch", case.times(plain), GOAL_EAGER) for case in rounded]
     if setting == given.shipped:
-        verdicts.append(verdict(f"{title}: of CLIP ViT-B/32", mine.times(rival), GOAL_CLIP))
+        verdicts.append(verdict(f"{title}: of CLIP ViT-B/32", mine.times(baseline), GOAL_CLIP))
     return verdicts
 
 
 def has_eight_bits(setting: str) -> bool:
     model, _ = setting.split(":")
-    return f"efficientnet-{model}" == eight_bits.BACKBONE and EightBitRunner.name in installed_runtimes()
+    return f"efficientnet-{model}" == int8.BACKBONE and EightBitRunner.name in installed_runtimes()
 
 
 def error_of_eight_bits(setting: str, paths: list[Path]) -> list[float]:

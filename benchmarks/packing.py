@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from smlstm.batch import Batch, ImageFeatures
 from smlstm.data import open_dataset, open_features
-from smlstm.pretrained import Pair, load_model
+from smlstm.matching.batch import Batch, ImageFeatures
+from smlstm.pair import Pair, load_model
 from smlstm.search.packing import Packing
 
 Scores = NDArray[np.float32]

@@ -5,7 +5,7 @@
 | compared | what it does |
 |---|---|
 | load | a fresh process, from torch imported to a pair that can answer; best and median of several |
-| shortlist | encode a sentence, cosines with 100 photos: the rival that does not look |
+| shortlist | encode a sentence, cosines with 100 photos: the baseline that does not look |
 | rerank | encode a sentence with both matchers, score 100 photos with sm-LSTM, add both, to probabilities |
 | eager rerank | the same through the plain forward pass of the model |
 
@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 
 from smlstm import ImageFeatures
-from smlstm.pretrained import load_model, model_folder
+from smlstm.pair import load_model, model_folder
 from smlstm.search.naming import shipped_phrases
 from smlstm.text.language_model import language_model
 
@@ -33,7 +33,7 @@ PHOTOS, LOADS = 100, 5
 _LOAD = """
 import sys, time, torch
 began = time.perf_counter()
-from smlstm.pretrained import load_model
+from smlstm.pair import load_model
 load_model(sys.argv[1]).embed_sentences(["a dog"])
 print(time.perf_counter() - began)
 """

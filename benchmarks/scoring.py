@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smlstm.batch import ImageFeatures, Tokens
+from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.model import SMLSTM, Preset, compact, paper
 from smlstm.model.image import scaled
 from smlstm.scoring import choose_precision, score_all, score_pairs
@@ -65,8 +65,8 @@ class Eager:
     @torch.no_grad()
     def __init__(self, made: World, images: int = 1, hoisted: bool = False, padded: int = 0) -> None:
         self.model, self.hoisted = made.model, hoisted
-        features, scale = made.features.select(slice(0, images)), made.model.config.feature_scale
-        self.features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
+        features = made.features.select(slice(0, images))
+        self.features = ImageFeatures(scaled(features.regions), scaled(features.context))
         self.tokens = self.model.tokens(made.sentences)
         if padded:
             room = padded - self.tokens.ids.shape[1]
@@ -207,12 +207,12 @@ def paper_size(seconds: float) -> None:
     jobs: dict[str, tuple[int, Callable[[], object]]] = {}
     for modulation in ("gated", "joint"):
         made = world(paper(), modulation, 32, 64)
-        rivals = {"eager": Eager(made), "padded": Eager(made, padded=50), "hoisted": Eager(made, hoisted=True)}
+        baselines = {"eager": Eager(made), "padded": Eager(made, padded=50), "hoisted": Eager(made, hoisted=True)}
         ours = score_all(made.model, made.features.select(slice(0, 1)), made.sentences, precision="float32")
-        difference = (rivals["eager"].run() - torch.from_numpy(ours)).abs().max()
+        difference = (baselines["eager"].run() - torch.from_numpy(ours)).abs().max()
         print(f"  {modulation}: largest difference from the eager loop {difference:.1e}")
-        for name, rival in rivals.items():
-            jobs[f"{modulation} {name}"] = (rival.pairs, rival.run)
+        for name, baseline in baselines.items():
+            jobs[f"{modulation} {name}"] = (baseline.pairs, baseline.run)
         for precision in precisions():
             jobs[f"{modulation} {precision}"] = (32 * 64, engine(made, precision))
     for precision in precisions():

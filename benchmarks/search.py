@@ -32,23 +32,22 @@ import pyarrow as pa
 import torch
 from PIL import Image
 
-from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.data import FeatureStore
 from smlstm.errors import InputError
+from smlstm.matching.batch import Batch, ImageFeatures, join
 from smlstm.model import MNLM, SMLSTM, compact
-from smlstm.pretrained import Pair, load_model
-from smlstm.pretrained.pair import save_pair
+from smlstm.pair import Pair, load_model
+from smlstm.pair.pair import save_pair
 from smlstm.search import Library
-from smlstm.search.eyes import Eyes
 from smlstm.search.indexing import photo_table
+from smlstm.search.lance_table import FILES, file_id
 from smlstm.search.manifest import Manifest, write_manifest
 from smlstm.search.naming import shipped_phrases
+from smlstm.search.nearest import exact, keep_index
 from smlstm.search.query import Term, direction
-from smlstm.search.shortlist import exact, keep_index
-from smlstm.search.tables import FILES, file_id
 from smlstm.text import Vocabulary
 from smlstm.text.language_model import language_model
-from smlstm.vision.about import About
+from smlstm.vision.photo_header import About
 
 BLOCK = 500
 NOISE = 1 / 3
@@ -100,7 +99,7 @@ def real_features(pair: Pair, store: Path | None, photos: Path | None, most: int
         return ImageFeatures(torch.from_numpy(np.array(regions)), torch.from_numpy(np.array(context)))
     if photos is not None:
         found = sorted(path for path in photos.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
-        return Eyes(pair).features(found[:most])
+        return ImageFeatures.from_numpy(*pair.photo_reader().read(found[:most]))
     import skimage  # noqa: PLC0415 - only here
 
     generator = np.random.default_rng(0)
@@ -116,7 +115,7 @@ def real_features(pair: Pair, store: Path | None, photos: Path | None, most: int
                     box = (left, top, left + image.width // 2, top + image.height // 2)
                     crops.append(Path(folder) / f"{path.stem}-{number}.png")
                     image.convert("RGB").crop(box).save(crops[-1])
-        return Eyes(pair).features(crops[:most])
+        return ImageFeatures.from_numpy(*pair.photo_reader().read(crops[:most]))
 
 
 def noisy(pair: Pair, features: ImageFeatures, count: int) -> Iterator[tuple[np.ndarray, Batch]]:

@@ -17,15 +17,15 @@ import pyarrow as pa
 import torch
 
 from search import NOISE, choose_model, real_features, timed, told
-from smlstm.batch import ImageFeatures
-from smlstm.pretrained import Pair
+from smlstm.matching.batch import ImageFeatures
+from smlstm.pair import Pair
 from smlstm.search.indexing import photo_table
+from smlstm.search.lance_table import FILES, Table, photo_schema
 from smlstm.search.naming import shipped_phrases
+from smlstm.search.nearest import exact, keep_index, nearest
 from smlstm.search.query import Term, direction
-from smlstm.search.shortlist import exact, keep_index, nearest
 from smlstm.search.snapshot import Filter, Snapshot
-from smlstm.search.tables import FILES, Table, photo_schema
-from smlstm.vision.about import About
+from smlstm.vision.photo_header import About
 
 
 def main() -> None:

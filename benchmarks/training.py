@@ -1,10 +1,10 @@
 """Training steps: pairs a second forwards and backwards against an eager loop of the same model, and peak memory.
 
-The rival is the way SCAN's public code trains: a loop over images, each expanded to all sentences of the batch, every
-pair by itself, autograd over all of it. It has the same weights, the same sentence encoder and the same loss, and
+The baseline is the way SCAN's public code trains: a loop over images, each expanded to all sentences of the batch,
+every pair by itself, autograd over all of it. It has the same weights, the same sentence encoder and the same loss, and
 must give the same gradients, which is checked first.
 
-    python benchmarks/training.py [--size compact|paper] [--regions 196] [--batch 101] [--rival-images 8]
+    python benchmarks/training.py [--size compact|paper] [--regions 196] [--batch 101] [--baseline-images 8]
 
 Memory is measured in processes of their own, one for each size, for 101 x 101 pairs of 196 regions.
 """
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smlstm.batch import ImageFeatures, Saliency, Tokens
+from smlstm.matching.batch import ImageFeatures, Saliency, Tokens
 from smlstm.model import SMLSTM, ObjectiveConfig, compact, paper
 from smlstm.model.image import scaled
 from smlstm.model.objective import ranking_loss, regulariser
@@ -53,8 +53,7 @@ def eager_scores(model: SMLSTM, batch: TrainingBatch, images: int) -> tuple[Tens
     """Scores and matched maps, image by image: expand to all sentences, then attend, compare and aggregate."""
     kind = next(model.parameters()).dtype
     features = ImageFeatures(batch.features.regions.to(kind), batch.features.context.to(kind))
-    scale = model.config.feature_scale
-    features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
+    features = ImageFeatures(scaled(features.regions), scaled(features.context))
     vectors = model.embedding(batch.tokens)
     assert model.words is not None and model.sentence_context is not None
     words, context = model.words(vectors, batch.tokens), model.sentence_context(vectors, batch.tokens)
@@ -160,7 +159,7 @@ def main() -> None:
     parser.add_argument("--size", choices=["compact", "paper"], default="compact")
     parser.add_argument("--regions", type=int, default=196)
     parser.add_argument("--batch", type=int, default=101)
-    parser.add_argument("--rival-images", type=int, default=8, help="rows of the grid that the rival does")
+    parser.add_argument("--baseline-images", type=int, default=8, help="rows of the grid that the baseline does")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -168,19 +167,19 @@ def main() -> None:
     model, objective, batch = make(options.size, options.regions, options.batch)
     loss = BatchLoss(model, objective)
     ours = clock(lambda: gradient(model, loss(batch).sum()) and None, options.repeats)
-    rival = clock(
-        lambda: gradient(model, eager_loss(model, objective, batch, options.rival_images)) and None, options.repeats
+    baseline = clock(
+        lambda: gradient(model, eager_loss(model, objective, batch, options.baseline_images)) and None, options.repeats
     )
-    our_pairs, rival_pairs = options.batch**2, options.batch * options.rival_images
+    our_pairs, baseline_pairs = options.batch**2, options.batch * options.baseline_images
     result = {
         "size": options.size,
         "regions": options.regions,
         "pairs": our_pairs,
         "gradient_difference": check_same(options.size),
         "pairs_per_second": our_pairs / ours[0],
-        "rival_pairs_per_second": rival_pairs / rival[0],
-        "ratio": our_pairs / ours[0] / (rival_pairs / rival[0]),
-        "ratio_processor_time": our_pairs / ours[1] / (rival_pairs / rival[1]),
+        "baseline_pairs_per_second": baseline_pairs / baseline[0],
+        "ratio": our_pairs / ours[0] / (baseline_pairs / baseline[0]),
+        "ratio_processor_time": our_pairs / ours[1] / (baseline_pairs / baseline[1]),
     }
     if not options.no_memory:
         result |= {f"peak_gib_{size}": peak_gib(size, options.regions, options.batch) for size in ("compact", "paper")}

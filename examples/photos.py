@@ -2,8 +2,9 @@
 
     python examples/photos.py [FOLDER]
 
-The photographs come inside well-known packages: scikit-image, scikit-learn and matplotlib. Takes seconds; writes a page
-with what was found, and leaves the library, so that `smlstm search --library FOLDER/library` and
+The photographs come inside well-known packages: scikit-image, scikit-learn, matplotlib. Most are CC0 or in the public
+domain; who passes the page on looks up the others first (china.jpg and flower.jpg are CC BY 2.0). Takes seconds; writes
+a page with what was found, and leaves the library, so that `smlstm search --library FOLDER/library` and
 `smlstm serve --library FOLDER/library` go on from here.
 """
 
@@ -15,8 +16,8 @@ from pathlib import Path
 
 from smlstm import Library
 from smlstm.cli.library_options import IndexProgress, say_what_to_know
-from smlstm.explain.page import gallery_page
-from smlstm.pretrained.calibration import UNLIKELY
+from smlstm.explain.html import gallery_page
+from smlstm.pair.calibration import UNLIKELY
 
 PHOTOS = {
     "skimage": [

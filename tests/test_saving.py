@@ -7,10 +7,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from smlstm import Matcher
-from smlstm.batch import ImageFeatures
 from smlstm.errors import ConfigurationError, InputError, SmlstmError
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import MNLM, SMLSTM, Ensemble, MNLMConfig, SMLSTMConfig
 from smlstm.text import Vocabulary
+from tests.ensembles import standardise
 
 SENTENCES = ["a red dog", "runs on the beach"]
 
@@ -64,7 +65,7 @@ def test_ensemble_round_trip(tmp_path):
     baseline = MNLM(MNLMConfig(region_width=6, context_width=7, sentence_width=9), Vocabulary(("dog", "café")))
     ensemble = Ensemble([smlstm(), smlstm(variant="ctx"), baseline]).eval()
     features = ImageFeatures(torch.randn(3, 4, 6), torch.randn(3, 7))
-    ensemble.standardise(ensemble.encode_images(features), ensemble.encode_sentences(SENTENCES))
+    standardise(ensemble, ensemble.encode_images(features), ensemble.encode_sentences(SENTENCES))
     ensemble.save(tmp_path / "e")
     assert torch.equal(scores(Matcher.load(tmp_path / "e")), scores(ensemble))
 

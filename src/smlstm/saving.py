@@ -18,16 +18,18 @@ from safetensors.torch import save_file
 from torch.overrides import TorchFunctionMode
 
 from smlstm import __version__
+from smlstm.baselines import DVSA, OEM, SCAN, VSEPP
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher, MatcherConfig
+from smlstm.matching.matcher import Matcher, MatcherConfig
 from smlstm.model import MNLM, SMLSTM, Ensemble
-from smlstm.rivals import DVSA, OEM, SCAN, VSEPP
 from smlstm.text import Vocabulary
 
 FORMAT = 1
 FILES = ("config.json", "model.safetensors", "vocabulary.json")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _LARGEST_NUMBER = 1e30
+_AS_ALWAYS = (("feature_scale", "rms"),)
+"""Settings that models of smlstm 0.1 name, and that cannot be otherwise any more."""
 KINDS: dict[str, type[Matcher]] = {
     matcher.kind: matcher for matcher in (SMLSTM, MNLM, OEM, VSEPP, DVSA, SCAN, Ensemble)
 }
@@ -173,6 +175,8 @@ class _WithoutStart(TorchFunctionMode):
 
 
 def _settings(matcher_type: type[Matcher], fields: object, path: Path) -> MatcherConfig:
+    if isinstance(fields, dict):
+        fields = {name: value for name, value in fields.items() if (name, value) not in _AS_ALWAYS}
     try:
         return matcher_type.config_type.model_validate(fields)
     except ValidationError as error:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from smlstm.matching import ImageFeatures
 from smlstm.search import Library
 from smlstm.search.naming import name_photo
 from tests.campaign import made
@@ -81,11 +82,12 @@ def _ask_library(rng: random.Random, opened: Callable[[], Library], verdict: Ver
                 seen = library.explain(library.search(sentences[0], k=2), sentences[0])
                 return [(each.words, *(value.tobytes() for value in (each.regions, each.scores))) for each in seen]
             case _:
-                return name_photo(library.pair, library.eyes.features([photo]), sentences)
+                features = ImageFeatures.from_numpy(*library.photo_reader.read([photo]))
+                return name_photo(library.pair, features, sentences)
 
     alone = [ask(library, each) for each in asked]
     busy = opened()
-    busy.eyes.features(photos[:1])  # loaded once; that several threads load it at the same time is not promised
+    busy.photo_reader.read(photos[:1])  # loaded once; that several threads load it at the same time is not promised
     together(rng, asked, alone, lambda each: ask(busy, each), verdict)
 
 

@@ -114,7 +114,6 @@ epochs = 3
 batch_size = 16
 log_steps = 4
 checkpoint_seconds = 0
-ema = 0.9
 region_dropout = 0.3
 word_dropout = 0.1
 model = {{ embedding_width = 16, sentence_width = 16, word_width = 16, attention_width = 12, similarity_width = 16, \

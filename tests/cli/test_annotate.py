@@ -7,7 +7,7 @@ from tests.command_line import smlstm
 from tests.search.made import draw, make_pair
 
 from smlstm.model import SMLSTM, SMLSTMConfig
-from smlstm.pretrained import load_pair
+from smlstm.pair import load_pair
 from smlstm.search.naming import known_phrases, shipped_phrases
 from smlstm.text import Vocabulary, tokenise
 

@@ -16,8 +16,8 @@ from smlstm.evaluation import both_ways, ranks
 from smlstm.evaluation.gallery import Gallery
 from smlstm.evaluation.matrices import reserve
 from smlstm.evaluation.models import Candidate
-from smlstm.matcher import Matcher
-from smlstm.scoring import Stored, score_all
+from smlstm.matching.matcher import Matcher
+from smlstm.scoring import Cascade, Stored, score_all
 
 
 def evaluate(*arguments: object) -> str:
@@ -77,6 +77,41 @@ def test_several_models_their_ensemble_and_tests(world, data):
     text = evaluate(*models, *data)
     assert text.startswith("captions dev: 12 images, 24 captions\nmodel     way ")
     assert "\nsum of 2 - mnlm: Sum " in text
+
+
+def test_a_cascade_ranks_a_shortlist_and_the_rest_below_it(world, data):
+    whole = world / "models" / "whole"
+    save_smlstm(whole, global_score=True)
+    own = json.loads(evaluate(whole, *data, "--json", "--cascade", "24,12"))["results"]
+    assert own == json.loads(evaluate(whole, *data, "--json"))["results"], "everything is on the lists"
+    mnlm, full = world / "models" / "mnlm", world / "models" / "full"
+    short = json.loads(evaluate(full, whole, *data, "--json", "--cascade", 3, "--shortlister", mnlm))
+    assert [result["model"] for result in short["results"]] == ["full", "whole"], "nothing is added up"
+    store = FeatureStore.open(world / "features")
+    lines = [line.split(",") for line in (world / "captions.csv").read_text().splitlines()[9:]]
+    cascade = Cascade(Matcher.load(mnlm), Matcher.load(full), 3)
+    scores = score_all(cascade, Stored(store, range(4, 16)), [",".join(line[1:-1]) for line in lines])
+    expected = both_ways(ranks(scores, np.repeat(np.arange(12), 2)))
+    assert short["results"][0]["sum"] == pytest.approx(expected.sum)
+    assert short["results"][0]["retrieval"]["mean"] == pytest.approx(expected.retrieval.mean)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["full", "--cascade", "3"], "this sm-lstm has no global score"),
+        (["full", "--cascade", "3,0"], 'numbers above 0, such as 100 or 100,50, not "3,0"'),
+        (["full", "--cascade", "many"], 'not "many"'),
+        (["full", "--cascade", "3", "--save", "m"], "--save says nothing beside --cascade"),
+        (["full", "--cascade", "3", "--ensemble", "sum"], "--ensemble says nothing beside --cascade"),
+        (["full", "--shortlister", "mnlm"], "--shortlister goes with --cascade K"),
+    ],
+)
+def test_a_cascade_that_cannot_be_is_refused(world, data, monkeypatch, arguments, message):
+    monkeypatch.setattr("smlstm.evaluation.evaluate.score_all", None)
+    monkeypatch.chdir(world / "models")
+    with pytest.raises(SmlstmError, match=message):
+        evaluate(*arguments, *data)
 
 
 def test_saved_matrices_give_the_same_table_later(world, data, tmp_path):
@@ -167,7 +202,7 @@ def test_bad_input_is_refused_before_anything_is_scored(world, monkeypatch, argu
         save_mnlm(world / "models" / "lite", backbone="efficientnet-lite0", region_width=1280, context_width=1280)
         (world / "photos").mkdir()
         (world / "photos" / "a.jpg").touch()
-    monkeypatch.setattr("smlstm.evaluation.run.score_all", never)
+    monkeypatch.setattr("smlstm.evaluation.evaluate.score_all", never)
     monkeypatch.setattr("smlstm.evaluation.feature_plan.Extractor", never)
     with pytest.raises(SmlstmError, match=message):
         evaluate(*(argument.format(w=world) for argument in arguments))

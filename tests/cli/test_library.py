@@ -39,7 +39,7 @@ def test_stats_count(options, tmp_path):
     counts = {name: found[name] for name in ("files", "photos", "copies", "skipped", "unused")}
     assert counts == {"files": 5, "photos": 4, "copies": 1, "skipped": 1, "unused": 0}
     assert found["folder"] == str(tmp_path / "library") and found["folders"][0]["path"] == str(tmp_path / "photos")
-    assert found["bytes"] > 4 * found["bytes_a_photo"] > 0
+    assert found["bytes"] > 4 * found["bytes_per_photo"] > 0
     assert f"library          {tmp_path / 'library'}" in smlstm("library", "stats", *options).stdout
 
 

@@ -12,7 +12,7 @@ from tests.permissions import bounded_by_permissions
 from tests.search.made import draw, make_pair
 from tests.search.test_migration import write_as_format_1
 
-from smlstm.pretrained import load_pair
+from smlstm.pair import load_pair
 from smlstm.search import Library
 
 RED = "a red circle above a blue square"

@@ -146,7 +146,7 @@ def test_an_empty_library_says_how_to_fill_it(where):
 
 
 def test_without_a_shipped_model_one_must_be_given(where, tmp_path, monkeypatch):
-    monkeypatch.setattr("smlstm.pretrained.FOLDER", tmp_path)
+    monkeypatch.setattr("smlstm.pair.shipped.FOLDER", tmp_path)
     found = smlstm("search", "a dog", where["photos"], "--library", tmp_path / "library")
     assert found.returncode == 3 and "give one with --model FOLDER" in found.stderr
 

@@ -9,8 +9,10 @@ import pytest
 from tests.search.made import draw, make_pair
 
 STUCK = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has jobs in the background ignore it
 from smlstm.cli import main
 from smlstm.vision.extract import Extractor
 

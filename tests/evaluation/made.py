@@ -8,7 +8,7 @@ import torch
 
 from smlstm.data import FeatureSpec, FeatureStore
 from smlstm.data.scenes import compose, patch_features
-from smlstm.matcher import Matcher
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM, MNLMConfig, SMLSTMConfig
 from smlstm.text import Vocabulary
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from smlstm.batch import ImageFeatures
 from smlstm.data.scenes import compose
 from smlstm.errors import InputError
 from smlstm.evaluation.attention import bootstrap_ratio, centre_map, measure_pointing, object_regions, point
 from smlstm.evaluation.removal import _without, measure_removal
+from smlstm.matching.batch import ImageFeatures
 from tests.explain.made import WORDS, Known
 
 SIDE = 7

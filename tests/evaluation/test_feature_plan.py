@@ -9,8 +9,9 @@ from smlstm.errors import InputError
 from smlstm.evaluation import feature_plan
 from smlstm.evaluation.feature_plan import plan_features
 from smlstm.evaluation.models import load_candidates
-from smlstm.vision.about import About
+from smlstm.vision import photo_features
 from smlstm.vision.extract import ExtractedBatch, Skipped
+from smlstm.vision.photo_header import About
 from tests.evaluation.made import SPEC, WIDTH, save_mnlm, write_scenes
 
 
@@ -46,11 +47,11 @@ def made(monkeypatch, tmp_path):
     """A backbone by the name of the scenes' features, and a cache of its own."""
     asked = []
 
-    def load(name, grid=None):
+    def load(name, grid=None, weights=None):
         asked.append((name, grid))
         return MadeBackbone()
 
-    monkeypatch.setattr(feature_plan, "load_backbone", load)
+    monkeypatch.setattr(photo_features, "load_backbone", load)
     monkeypatch.setattr(feature_plan, "Extractor", MadeExtractor)
     monkeypatch.setenv("SMLSTM_CACHE", str(tmp_path / "cache"))
     return asked

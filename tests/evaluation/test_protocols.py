@@ -2,7 +2,18 @@ import numpy as np
 import pytest
 
 from smlstm.errors import InputError
-from smlstm.evaluation import evaluate_all, evaluate_folds
+from smlstm.evaluation import both_ways, ranks
+from smlstm.evaluation.protocols import FOLD, fold_ranks, mean_of
+
+
+def evaluate_all(scores, image_of):
+    """Every image against every sentence."""
+    return both_ways(ranks(scores, image_of))
+
+
+def evaluate_folds(scores, image_of, fold=FOLD):
+    """Means over consecutive folds of images."""
+    return mean_of([both_ways(part) for part in fold_ranks(scores, image_of, fold)])
 
 
 def test_folds_are_means_of_folds_ranked_on_their_own():

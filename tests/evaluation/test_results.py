@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from smlstm.evaluation import comparisons, evaluate_folds, measure
+from smlstm.evaluation import comparisons, measure
 from tests.evaluation.made import noisy
+from tests.evaluation.test_protocols import evaluate_folds
 
 
 def test_a_result_has_its_metrics_and_an_interval_around_sum():

@@ -2,8 +2,8 @@ import pytest
 import torch
 from PIL import Image
 
-from smlstm.batch import ImageFeatures
 from smlstm.explain import Explanation, explain
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import SMLSTM, SMLSTMConfig
 from smlstm.text import Vocabulary
 

@@ -5,8 +5,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
-from smlstm.matcher import Matcher, MatcherConfig
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
+from smlstm.matching.matcher import Matcher, MatcherConfig
 from smlstm.text import Vocabulary
 
 WORDS = ("red", "green", "blue", "yellow", "orange", "purple", "pink", "black")

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from smlstm.batch import ImageFeatures
+from smlstm.baselines.scan import SCAN, SCANConfig
 from smlstm.errors import InputError
 from smlstm.explain import explain
-from smlstm.rivals.scan import SCAN, SCANConfig
+from smlstm.matching.batch import ImageFeatures
 from smlstm.text import Vocabulary
 from tests.explain.conftest import SENTENCES, build
 from tests.explain.made import WORDS, Known

@@ -6,12 +6,12 @@ import pytest
 import torch
 from PIL import Image
 
-from smlstm.batch import ImageFeatures
+from smlstm.baselines.scan import SCAN, SCANConfig
 from smlstm.errors import InputError
 from smlstm.explain import average_maps, explain, picture, write, write_averages, write_comparison
 from smlstm.explain.blocks import score_line, text, weighted_words
 from smlstm.explain.picture import colour_limit
-from smlstm.rivals.scan import SCAN, SCANConfig
+from smlstm.matching.batch import ImageFeatures
 from smlstm.text import Vocabulary
 from tests.explain.conftest import SENTENCES, build
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from smlstm.batch import ImageFeatures
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import SMLSTM, SMLSTMConfig
 from smlstm.text import Vocabulary
 

@@ -101,8 +101,7 @@ def final_score(weights: Weights, h: Array) -> float:
 
 def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[int]):
     """Score and maps of one pair: s, p (T, I), q (T, J)."""
-    if config.feature_scale == "rms":
-        regions, context = scale(regions, context)
+    regions, context = scale(regions, context)
     vectors = np.array([weights["embedding.weight"][row] for row in ids])
     w = None if config.variant == "ctx" else words(weights, vectors)
     n = sentence_context(weights, vectors) if config.variant in ("ctx", "full") or config.global_score else None
@@ -141,8 +140,7 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
 
 
 def mnlm(config, weights: Weights, context: Array, ids: list[int]) -> float:
-    if config.feature_scale == "rms":
-        context = context / (np.sqrt(np.mean(context**2)) + 1e-6)
+    context = context / (np.sqrt(np.mean(context**2)) + 1e-6)
     x = linear(weights, "image", context)
     v = sentence_context(weights, np.array([weights["embedding.weight"][row] for row in ids]))
     return x @ v / np.linalg.norm(x) / np.linalg.norm(v)

@@ -4,8 +4,8 @@ from pydantic import ValidationError
 
 from smlstm.errors import InputError
 from smlstm.model import MNLM, MNLMConfig
-from smlstm.model.mnlm import fold_words, initialise_from_mnlm
 from smlstm.text import Vocabulary
+from smlstm.training.transfer import start_from_model
 from tests.model import literal
 from tests.model.conftest import SENTENCES, random_features
 
@@ -35,7 +35,7 @@ def test_no_attention_no_maps(vocabulary):
 
 def test_smlstm_starts_from_a_trained_mnlm(make, vocabulary):
     baseline, model = mnlm(vocabulary), make()
-    assert initialise_from_mnlm(model, baseline) == ["word vectors", "sentence context"]
+    assert start_from_model(model, baseline) == ["word vectors", "sentence context"]
     tokens = model.tokens(SENTENCES)
     ours = model.sentence_context(model.embedding(tokens), tokens)
     theirs = baseline.sentence_context(baseline.embedding(tokens), tokens)
@@ -46,7 +46,7 @@ def test_shared_projections(make, vocabulary):
     """`ctx` of the joint space's width compares exactly the vectors whose cosine is MNLM's score."""
     baseline = mnlm(vocabulary)
     model = make(variant="ctx", similarity_width=9)
-    assert initialise_from_mnlm(model, baseline) == [
+    assert start_from_model(model, baseline) == [
         "word vectors",
         "sentence context",
         "image projection",
@@ -61,7 +61,7 @@ def test_shared_projections(make, vocabulary):
 def test_regions_of_the_contexts_width_share_its_projection(make, vocabulary):
     baseline = mnlm(vocabulary, region_width=7)
     model = make(region_width=7, similarity_width=9)
-    assert "image projection" in initialise_from_mnlm(model, baseline)
+    assert "image projection" in start_from_model(model, baseline)
     torch.testing.assert_close(model.comparison.image.weight, baseline.image.weight)
 
 
@@ -69,7 +69,7 @@ def test_words_that_read_like_mnlm_start_from_its_lstm(make, vocabulary):
     """With room for it, what is compared at the last word is n itself."""
     baseline = mnlm(vocabulary, region_width=7)
     model = make(region_width=7, similarity_width=9, word_width=18)
-    assert "words' forward LSTM" in initialise_from_mnlm(model, baseline)
+    assert "words' forward LSTM" in start_from_model(model, baseline)
     tokens = model.tokens(SENTENCES)
     said = model.encode_sentences(tokens).candidates[torch.arange(len(SENTENCES)), tokens.lengths - 1]  # N, S
     torch.testing.assert_close(said, baseline.sentence_context(baseline.embedding(tokens), tokens))
@@ -79,7 +79,7 @@ def test_with_a_global_score_the_start_ranks_like_mnlm(make, vocabulary):
     """What the steps say is small at first: scores are MNLM's to within it."""
     baseline = mnlm(vocabulary, region_width=7)
     model = make(region_width=7, global_score=True)
-    assert "global score" in initialise_from_mnlm(model, baseline)
+    assert "global score" in start_from_model(model, baseline)
     images = random_features(width=7)
     with torch.no_grad():
         model.aggregation.output.weight.zero_()
@@ -92,7 +92,7 @@ def test_word_vectors_are_matched_by_word(make):
     baseline = mnlm(Vocabulary(("beach", "dog", "zebra")))
     model = make()
     before = model.embedding.weight.detach().clone()
-    initialise_from_mnlm(model, baseline)
+    start_from_model(model, baseline)
     row = model.vocabulary.row
     torch.testing.assert_close(model.embedding.weight[row("dog")], baseline.embedding.weight[3])
     torch.testing.assert_close(model.embedding.weight[row("beach")], baseline.embedding.weight[2])
@@ -104,7 +104,7 @@ def test_plain_words_start_with_the_projection_of_their_mean(make, vocabulary):
     """With flat maps, what is compared is then exactly what MNLM compares."""
     baseline = mnlm(vocabulary, region_width=7, sentence_pooling="mean")
     model = make(region_width=7, words="vectors", word_width=5, similarity_width=9, sentence_pooling="mean")
-    taken = initialise_from_mnlm(model, baseline)
+    taken = start_from_model(model, baseline)
     assert taken == ["word vectors", "sentence context", "image projection", "sentence projection"]
     tokens = model.tokens(SENTENCES)
     words = model.encode_sentences(tokens).candidates  # N, J, S
@@ -115,23 +115,3 @@ def test_plain_words_start_with_the_projection_of_their_mean(make, vocabulary):
 def test_words_that_are_vectors_have_their_width(make):
     with pytest.raises(ValidationError, match="words are vectors of 5"):
         make(words="vectors", word_width=8)
-
-
-def test_folded_words_are_read_alike(vocabulary):
-    """Down to the rank of what the LSTM receives nothing changes; below it, as little as possible."""
-    model = mnlm(vocabulary)
-    with torch.no_grad():
-        model.embedding.weight[2:, 4] = model.embedding.weight[2:, 0]  # of five numbers, four are needed ...
-        model.embedding.weight[1, 4] = model.embedding.weight[1, 0]
-        images = model.encode_images(random_features())
-        expected = model.score(images, model.encode_sentences(SENTENCES))
-        folded = fold_words(model, 4)
-        assert folded.embedding.weight.shape[1] == folded.config.embedding_width == 4
-        assert not folded.training and not folded.embedding.weight[0].any()
-        torch.testing.assert_close(folded.score(images, folded.encode_sentences(SENTENCES)), expected)
-        errors = [
-            (narrow.score(images, narrow.encode_sentences(SENTENCES)) - expected).abs().mean()
-            for narrow in (fold_words(model, width) for width in (3, 1))
-        ]
-    assert 0 < errors[0] < errors[1]
-    assert fold_words(model, 5) is model

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smlstm.batch import Saliency
+from smlstm.matching.batch import Saliency
 from smlstm.model.config import ObjectiveConfig
 from smlstm.model.objective import collapse_loss, doubly_stochastic, draw, ranking_loss, regulariser
 from tests.model import literal
@@ -87,23 +87,20 @@ def maps(pairs=3, steps=4, candidates=6, real=4):
     return logits.requires_grad_(), mask
 
 
-@pytest.mark.parametrize("scale", ["sum", "mean"])
-def test_regulariser_is_that_of_the_equation_squared(scale):
+def test_regulariser_is_that_of_the_equation_squared():
     logits, mask = maps()
     p = torch.softmax(logits.masked_fill(~mask[:, None], -torch.inf), -1)
-    config = ObjectiveConfig(regulariser_scale=scale)
-    expected = np.mean([literal.doubly_stochastic(row.detach().numpy(), 4, 2) for row in p])
-    expected /= 4 if scale == "mean" else 1
-    assert doubly_stochastic(p, mask, config).item() == pytest.approx(expected)
+    expected = np.mean([literal.doubly_stochastic(row.detach().numpy(), 4, 2) / 4 for row in p])
+    assert doubly_stochastic(p, mask).item() == pytest.approx(expected)
 
 
 def test_regulariser_adds_both_sides_times_lambda():
     logits, mask = maps()
     p = torch.softmax(logits, -1).detach()
     q = torch.softmax(logits.flip(0).masked_fill(~mask[:, None], -torch.inf), -1).detach()
-    cost = regulariser(Saliency(p, q, p.sum(-1)), mask, ObjectiveConfig(regulariser=3.0, regulariser_scale="sum"))
+    cost = regulariser(Saliency(p, q, p.sum(-1)), mask, ObjectiveConfig(regulariser=3.0))
     expected = [
-        literal.doubly_stochastic(image.numpy(), 6, 2) + literal.doubly_stochastic(words.numpy(), 4, 2)
+        literal.doubly_stochastic(image.numpy(), 6, 2) / 6 + literal.doubly_stochastic(words.numpy(), 4, 2) / 4
         for image, words in zip(p, q, strict=True)
     ]
     assert cost.item() == pytest.approx(3.0 * np.mean(expected))
@@ -111,7 +108,7 @@ def test_regulariser_adds_both_sides_times_lambda():
 
 def test_a_mask_of_another_width_is_refused():
     with pytest.raises(ValueError, match="does not fit"):
-        doubly_stochastic(torch.ones(2, 3, 1), torch.ones(2, 5, dtype=torch.bool), ObjectiveConfig())
+        doubly_stochastic(torch.ones(2, 3, 1), torch.ones(2, 5, dtype=torch.bool))
 
 
 def test_drawn_negatives_are_an_unbiased_part_of_all():
@@ -134,7 +131,7 @@ def test_the_printed_regulariser_has_no_gradient_and_ours_has():
     printed = (1 - p.sum(1)).sum()
     assert printed.item() == pytest.approx(3 * (6 - 4)), "the constant I - T for each of the pairs"
     assert torch.autograd.grad(printed, logits, retain_graph=True)[0].abs().max() < 1e-12
-    ours = doubly_stochastic(p, mask, ObjectiveConfig())
+    ours = doubly_stochastic(p, mask)
     assert torch.autograd.grad(ours, logits)[0].abs().max() > 1e-3
 
 
@@ -154,7 +151,6 @@ def test_more_padding_changes_no_regulariser():
     p = torch.softmax(torch.randn(2, 3, 4), -1)
     padded = torch.nn.functional.pad(p, (0, 5))
     mask = torch.ones(2, 4, dtype=torch.bool)
-    config = ObjectiveConfig()
     torch.testing.assert_close(
-        doubly_stochastic(padded, torch.nn.functional.pad(mask, (0, 5)), config), doubly_stochastic(p, mask, config)
+        doubly_stochastic(padded, torch.nn.functional.pad(mask, (0, 5))), doubly_stochastic(p, mask)
     )

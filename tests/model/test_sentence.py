@@ -4,8 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smlstm.batch import Tokens
-from smlstm.model.sentence import PlainWords, ReadWords, SentenceContext, SentenceWords, WordEmbedding, reverse_words
+from smlstm.matching.batch import Tokens
+from smlstm.model.readers import PlainWords, ReadWords
+from smlstm.model.sentence import SentenceContext, SentenceWords, WordEmbedding, reverse_words
 from tests.model import literal
 
 ids = st.lists(st.lists(st.integers(1, 19), min_size=1, max_size=8), min_size=1, max_size=5)

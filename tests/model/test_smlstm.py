@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smlstm.batch import Tokens, join
 from smlstm.errors import InputError
+from smlstm.matching.batch import Tokens, join
 from smlstm.model import SMLSTM, compact
 from tests.model import literal
 from tests.model.conftest import SENTENCES, random_features
@@ -151,12 +151,12 @@ def test_chosen_pairs_are_those_of_the_grid(make, variant, added):
     torch.testing.assert_close(alone, grid[pairs[:, 0], pairs[:, 1]])
     if variant == "ctx":
         with pytest.raises(InputError, match="`ctx` has no attention"):
-            model.score_and_attend(images, sentences, pairs)
+            model.score_terms(images, sentences, pairs)
         return
     with torch.no_grad():
-        scores, chosen = model.score_and_attend(images, sentences, pairs)
+        terms, chosen = model.score_terms(images, sentences, pairs)
         maps = model.attend(images, sentences, pairs)
-    torch.testing.assert_close(scores, grid)
+    torch.testing.assert_close(terms.sum(2), grid)
     torch.testing.assert_close(chosen.scores[:, -1], alone)
     torch.testing.assert_close(chosen.scores, maps.scores)
     torch.testing.assert_close(chosen.image, maps.image)
@@ -201,16 +201,14 @@ def test_any_grid_will_do(make):
     assert torch.isfinite(scores).all()
 
 
-def test_features_are_read_as_they_are_without_a_scale(make):
-    """`none` sees the features' size, `rms` does not."""
-    features = random_features()
+def test_the_size_of_features_does_not_matter(make):
+    """They are divided by their root mean square."""
+    features, model = random_features(), make()
     larger = type(features)(features.regions * 3, features.context * 3)
-    for scale, same in (("none", False), ("rms", True)):
-        model = make(feature_scale=scale)
-        sentences = model.encode_sentences(SENTENCES)
-        with torch.no_grad():
-            one, other = (model.score(model.encode_images(given), sentences) for given in (features, larger))
-        assert torch.allclose(one, other, atol=1e-5) == same
+    sentences = model.encode_sentences(SENTENCES)
+    with torch.no_grad():
+        one, other = (model.score(model.encode_images(given), sentences) for given in (features, larger))
+    assert torch.allclose(one, other, atol=1e-5)
 
 
 def test_large_features_survive_half_precision(make):

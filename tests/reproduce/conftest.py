@@ -45,7 +45,7 @@ steps = [1, 3]
 lambdas = [1, 100]
 modulations = ["gated", "joint"]
 comparisons = ["product"]
-rivals = ["vse++", "scan"]
+baselines = ["vse++", "scan"]
 attention_images = 4
 """,
         encoding="utf-8",

@@ -8,9 +8,16 @@ import pytest
 from smlstm.evaluation import measure
 from smlstm.reproduce import make_plan, read_reproduce_config
 from smlstm.reproduce.findings import centre_verdict, findings, findings_table, paragraphs, removal_verdict
+from smlstm.reproduce.measurements import Measured
 from smlstm.reproduce.paper import paper_sum, paper_table
-from smlstm.reproduce.results import Measured
-from smlstm.reproduce.tables import Found, difference_text, paper_tables, readings_table, rivals_table, sweep_table
+from smlstm.reproduce.report_tables import (
+    Found,
+    baselines_table,
+    difference_text,
+    paper_tables,
+    readings_table,
+    sweep_table,
+)
 from tests.evaluation.made import noisy
 
 STRENGTH = {"mnlm": 1.0, "mean": 1.0, "att": 2.0, "ctx": 2.0, "smlstm": 3.5, "ensemble": 3.5}
@@ -72,9 +79,9 @@ def test_ours_stand_in_the_rows_of_the_papers_methods(found):
     assert [row[0] for row in readings_table(found).rows] == [
         "modulation gated (base)", "modulation joint", "comparison product (base)",
     ]  # fmt: skip
-    rivals = {row[0]: row for row in rivals_table(found).rows}
-    assert rivals["SCAN"][-1] == difference_text(found.difference("scan", "smlstm"))
-    assert rivals["VSE++"][1:] == ["-"] * 7
+    baselines = {row[0]: row for row in baselines_table(found).rows}
+    assert baselines["SCAN"][-1] == difference_text(found.difference("scan", "smlstm"))
+    assert baselines["VSE++"][1:] == ["-"] * 7
 
 
 def test_the_papers_sums_are_those_printed():

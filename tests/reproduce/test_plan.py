@@ -45,7 +45,7 @@ def test_by_default_the_sweeps_are_the_papers(recipe, tmp_path):
     assert [point.value for point in plan.of("steps")] == ["1", "2", "3", "4", "5"]
     assert [point.value for point in plan.of("lambdas")] == ["0", "1", "10", "100", "1000"]
     assert [point.value for point in plan.of("modulations")] == ["gated", "joint", "separate"]
-    assert [point.value for point in plan.of("rivals")] == ["oem", "vse++", "dvsa", "scan"]
+    assert [point.value for point in plan.of("baselines")] == ["oem", "vse++", "dvsa", "scan"]
 
 
 def test_rivals_have_their_own_objective_and_the_budget_of_their_like(recipe):
@@ -57,15 +57,15 @@ def test_rivals_have_their_own_objective_and_the_budget_of_their_like(recipe):
     assert scan.model["sentence_width"] == base.model["sentence_width"]
     own = plan_of(recipe, "stage.scan.epochs=7", "stage.scan.batch_size=8")
     assert own.config.stage["scan"].epochs == 7
-    assert own.run("rivals", "scan") == "scan"
+    assert own.run("baselines", "scan") == "scan"
 
 
 def test_parts_bring_what_they_start_from(recipe):
     plan = plan_of(recipe)
     assert plan.runs(["steps"]) == ["mnlm", "smlstm", "steps-1"]
-    assert plan.runs(["rivals"]) == ["mnlm", "vsepp", "scan"]
+    assert plan.runs(["baselines"]) == ["mnlm", "vsepp", "scan"]
     assert plan.runs(["attention"]) == ["mnlm", "smlstm", "att"]
-    assert chosen_parts(["rivals", " steps"]) == ("steps", "rivals")
+    assert chosen_parts(["baselines", " steps"]) == ("steps", "baselines")
     assert chosen_parts(None) == PARTS
     with pytest.raises(ConfigurationError, match='no part "stepz" to reproduce; parts are variants, steps'):
         chosen_parts(["stepz"])

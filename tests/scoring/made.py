@@ -5,12 +5,13 @@ import functools
 import numpy as np
 import torch
 
-from smlstm.batch import ImageFeatures
+from smlstm.baselines import DVSA, OEM, SCAN, VSEPP
 from smlstm.data import FeatureSpec
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import ImageFeatures
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM, Ensemble, MNLMConfig, SMLSTMConfig
-from smlstm.rivals import DVSA, OEM, SCAN, VSEPP
 from smlstm.text import Vocabulary
+from tests.ensembles import standardise
 
 WORDS = ["a", "dog", "runs", "on", "the", "green", "grass", "with", "two", "red", "balls", "near", "old", "men"]
 VOCABULARY = Vocabulary.build([" ".join(WORDS)])
@@ -28,8 +29,8 @@ INSTANCES = [  # with an instance score, or both
     "mean-gated-product-instance",
     "ctx-gated-additive-instance",
 ]
-RIVALS = {"mnlm": MNLM, "oem": OEM, "vse++": VSEPP, "dvsa": DVSA, "scan": SCAN}
-KINDS = [*SMLSTMS, *WHOLES, *INSTANCES, *RIVALS, "ensemble"]
+BASELINES = {"mnlm": MNLM, "oem": OEM, "vse++": VSEPP, "dvsa": DVSA, "scan": SCAN}
+KINDS = [*SMLSTMS, *WHOLES, *INSTANCES, *BASELINES, "ensemble"]
 
 
 def smlstm(name: str = "full-gated-product", **changes) -> SMLSTM:
@@ -56,12 +57,12 @@ def matcher(kind: str) -> Matcher:
     """One of `KINDS`."""
     if kind == "ensemble":
         ensemble = Ensemble([smlstm("full-joint-additive"), smlstm("ctx-gated-product"), mnlm()])
-        ensemble.standardise(ensemble.encode_images(features(5)), ensemble.encode_sentences(sentences(6)))
+        standardise(ensemble, ensemble.encode_images(features(5)), ensemble.encode_sentences(sentences(6)))
         return ensemble.eval()
-    if kind in RIVALS:
+    if kind in BASELINES:
         torch.manual_seed(1)
-        rival = RIVALS[kind]
-        return rival(rival.config_type(**WIDTHS, sentence_width=7), VOCABULARY).eval()
+        baseline = BASELINES[kind]
+        return baseline(baseline.config_type(**WIDTHS, sentence_width=7), VOCABULARY).eval()
     return smlstm(kind)
 
 

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import SMLSTM, Ensemble
 from smlstm.scoring import Stored, Stream, score_all, score_pairs
 from smlstm.scoring.job import Engine
@@ -39,7 +39,7 @@ def test_chosen_pairs_are_those_of_the_matrix(kind, pairs, memory):
 
 
 @pytest.mark.parametrize("modulation", ["joint", "gated"])
-def test_extreme_attention_is_exact(modulation):
+def test_extreme_attention_is_exact(modulation, monkeypatch):
     """Beyond what exponentials can hold, and for one image only, so that tiles of both kinds meet."""
     matcher = made.smlstm(f"full-{modulation}-product")
     with torch.no_grad():
@@ -48,12 +48,12 @@ def test_extreme_attention_is_exact(modulation):
         matcher.sentence_attention.hidden.weight.mul_(100)
     features, texts = made.features(6), made.sentences(5)
     features.regions[1:] *= 0.01
-    unscaled = made.smlstm(f"full-{modulation}-product", feature_scale="none")
-    unscaled.load_state_dict(matcher.state_dict())
-    for model in (matcher, unscaled):
+    for scaled in (True, False):
+        if not scaled:
+            monkeypatch.setattr("smlstm.model.smlstm.scaled", lambda values: values)
         for tile in ((1, 5), (6, 5)):
             np.testing.assert_allclose(
-                score_all(model, features, texts, tile=tile), made.plain(model, features, texts), atol=1e-4
+                score_all(matcher, features, texts, tile=tile), made.plain(matcher, features, texts), atol=1e-4
             )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from smlstm.matcher import evaluating
+from smlstm.matching.matcher import evaluating
 from smlstm.scoring import score_all
 from smlstm.scoring.scorer import scorer_for
 from tests.scoring.made import KINDS, features, matcher, sentences, smlstm

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from smlstm.pretrained import Pair, load_pair
+from smlstm.pair import Pair, load_pair
 from smlstm.search import Library
 from tests.search.made import draw, make_pair
 

@@ -8,8 +8,8 @@ from PIL import Image
 
 from smlstm.data.scenes import compose
 from smlstm.model import MNLM, SMLSTM, MNLMConfig, SMLSTMConfig
-from smlstm.pretrained import Calibration
-from smlstm.pretrained.pair import save_pair
+from smlstm.pair import Calibration
+from smlstm.pair.pair import save_pair
 from smlstm.text import Vocabulary
 
 SENTENCES = ["a red circle above a blue square on a green meadow", "a dog runs on the beach", "two yellow stars"]

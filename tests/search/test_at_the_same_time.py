@@ -5,17 +5,17 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smlstm.data.scenes import compose
 from smlstm.search import Library
+from smlstm.search.lance_table import FILES, Table
 from smlstm.search.prepared import PreparedPhotos
 from smlstm.search.snapshot import Filter
-from smlstm.search.tables import FILES, Table
 from smlstm.text.language_model import language_model
 from smlstm.web.app import create_app
 from smlstm.web.settings import Settings
@@ -95,13 +95,13 @@ def test_clients_of_a_server(library, asked, seed):
 
 def test_photos_of_several_threads_through_the_cnn(library):
     """The backbone's runtime is shared too."""
-    pictures = [library.eyes.extractor.backbone.preprocess(scene.picture) for scene in compose(5, 12, size=96)]
-    alone = [library.eyes.features_of([picture]) for picture in pictures]
+    reader = library.photo_reader
+    pictures = [reader.extractor.backbone.preprocess(scene.picture) for scene in compose(5, 12, size=96)]
+    alone = [reader.read_pixels([picture]) for picture in pictures]
     with ThreadPoolExecutor(THREADS) as pool:
-        found = list(pool.map(lambda place: library.eyes.features_of([pictures[place]]), list(range(12)) * 4))
+        found = list(pool.map(lambda place: reader.read_pixels([pictures[place]]), list(range(12)) * 4))
     for place, features in zip(list(range(12)) * 4, found, strict=True):
-        assert torch.equal(features.regions, alone[place].regions)
-        assert torch.equal(features.context, alone[place].context)
+        assert all(np.array_equal(one, other) for one, other in zip(features, alone[place], strict=True))
 
 
 def test_a_filter_of_folders_is_shared_without_harm(library):

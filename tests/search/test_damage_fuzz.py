@@ -40,7 +40,7 @@ def whole(tmp_path_factory, pair) -> Library:
 
 def opened(folder: Path, whole: Library) -> Library:
     library = Library(folder, model=whole.pair, runtime="torch", exact_below=whole.exact_below)
-    library.__dict__["eyes"] = whole.eyes  # one CNN for all
+    library.__dict__["photo_reader"] = whole.photo_reader  # one CNN for all
     return library
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError, SmlstmError
-from smlstm.pretrained import load_pair
+from smlstm.pair import load_pair
 from smlstm.search import Library
 from tests.command_line import smlstm_process
 from tests.permissions import bounded_by_permissions
@@ -30,9 +30,9 @@ def test_a_second_run_has_nothing_to_do_and_loads_no_cnn(library, photos, tmp_pa
     assert counts(library.index(photos)) == {"new": 6, "extracted": 6}
     again = Library(tmp_path / "library", model=pair, runtime="torch")
     assert counts(again.index(photos)) == {"unchanged": 6}
-    assert "extractor" not in again.eyes.__dict__
+    assert "extractor" not in again.photo_reader.__dict__
     assert found_paths(again) == {str(path) for path in photos.iterdir()}
-    assert "extractor" not in again.eyes.__dict__
+    assert "extractor" not in again.photo_reader.__dict__
 
 
 def test_new_changed_moved_deleted_and_copied_files_are_told_apart(library, photos):

@@ -7,9 +7,9 @@ import torch
 
 from smlstm.errors import InputError
 from smlstm.search import Library
+from smlstm.search.lance_table import Table, checksum, matrix, photo_schema, rows_of_lists
 from smlstm.search.manifest import Manifest, read_manifest, write_manifest
 from smlstm.search.packing import _tensors
-from smlstm.search.tables import Table, checksum, matrix, photo_schema, rows_of_lists
 
 
 def write_as_format_1(library: Library) -> None:
@@ -37,7 +37,7 @@ def test_a_library_of_format_1_is_rewritten_without_looking_at_a_photo(library, 
     after = [(match.path, match.scores) for match in again.search("a red circle")]
     assert [path for path, _ in after] == [path for path, _ in before]
     assert torch.allclose(torch.tensor([s for _, s in after]), torch.tensor([s for _, s in before]), atol=1e-2)
-    assert again.index(photos).extracted == 0 and "extractor" not in again.eyes.__dict__
+    assert again.index(photos).extracted == 0 and "extractor" not in again.photo_reader.__dict__
     assert json.loads((library.folder / "library.json").read_text())["format"] == 2
     assert [path.name for path in library.folder.glob("photos-*")] == [again.photos.path.name]
 

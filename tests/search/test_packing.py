@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from smlstm.batch import ImageFeatures
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import SMLSTM, SMLSTMConfig
 from smlstm.model.ensemble import Ensemble
 from smlstm.search.packing import Packing, _tensors

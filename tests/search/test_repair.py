@@ -9,7 +9,7 @@ from smlstm.search.damage import DamagedLibrary, told_as_damage
 from smlstm.search.manifest import Folder
 from smlstm.search.seals import NAME as SEALS
 from tests.search.made import draw
-from tests.search.test_care import data_files
+from tests.search.test_maintenance import data_files
 
 
 @pytest.fixture

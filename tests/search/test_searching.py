@@ -6,19 +6,19 @@ import pytest
 import torch
 from PIL import Image, ImageFile
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
+from smlstm.matching.batch import ImageFeatures
 from smlstm.search import Filter, Library
+from smlstm.search.nearest import exact
 from smlstm.search.query import Term, log_probability, parse_term
-from smlstm.search.shortlist import exact
-from smlstm.vision.about import About, about_photo
+from smlstm.vision.photo_header import About, about_photo
 from tests.search.made import draw, jpeg
 
 RED = "a red circle above a blue square"
 
 
 def features_of(library: Library, paths) -> ImageFeatures:
-    return library.eyes.features(paths)
+    return ImageFeatures.from_numpy(*library.photo_reader.read(paths))
 
 
 def test_results_are_those_of_the_models_themselves(library, photos):
@@ -104,10 +104,10 @@ def test_similar_photos_of_the_library_need_no_cnn_and_others_do(library, photos
     first = again.search(similar=photos / "002.png")
     assert first[0].path == photos / "002.png" and first[0].similarity == pytest.approx(1, abs=1e-2)
     assert first[0].probability is None
-    assert "extractor" not in again.eyes.__dict__
+    assert "extractor" not in again.photo_reader.__dict__
     stranger = draw(tmp_path / "elsewhere", 1, seed=77)[0]
     assert len(again.search(similar=stranger)) == 6
-    assert "extractor" in again.eyes.__dict__
+    assert "extractor" in again.photo_reader.__dict__
     # With a sentence: of the most similar ones, those that fit it best.
     assert {match.path for match in again.search(RED, similar=photos / "002.png", k=2, shortlist=3)} < {
         match.path for match in first[:3]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from smlstm.search import indexing
-from smlstm.search.tables import FILES, content_of, file_id
+from smlstm.search.lance_table import FILES, content_of, file_id
 from tests.command_line import smlstm_process
 from tests.permissions import bounded_by_permissions
 from tests.search.made import draw, jpeg

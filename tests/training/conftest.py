@@ -70,7 +70,6 @@ start_from = "mnlm"
 epochs = 2
 batch_size = 16
 log_steps = 4
-ema = 0.9
 region_dropout = 0.3
 word_dropout = 0.1
 model = {SIZES}

@@ -2,9 +2,9 @@
 
 import torch
 
-from smlstm.batch import ImageFeatures, Tokens
 from smlstm.data import FeatureSpec
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import ImageFeatures, Tokens
+from smlstm.matching.matcher import Matcher
 from smlstm.model import ObjectiveConfig
 from smlstm.saving import KINDS
 from smlstm.text import Vocabulary

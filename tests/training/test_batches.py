@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smlstm.errors import InputError
 from smlstm.training.batches import Batches
-from smlstm.training.mining import Miner
 
 IMAGE_OF = np.repeat(np.arange(60), 5)
 
@@ -46,40 +44,3 @@ def test_uneven_numbers_of_captions_still_mix():
 def test_one_image_is_not_enough():
     with pytest.raises(InputError, match="two images"):
         Batches(np.zeros(50, np.int64), 5, 0)
-
-
-def miner(captions: int, group: int) -> tuple[Miner, np.ndarray, torch.Tensor]:
-    """An MNLM's view of captions in clusters of confusable ones."""
-    chance = torch.Generator().manual_seed(0)
-    clusters = torch.arange(captions) % (captions // group)
-    centres = torch.nn.functional.normalize(torch.randn(captions // group, 8, generator=chance), dim=1)
-    vectors = centres[clusters] + 0.01 * torch.randn(captions, 8, generator=chance)
-    image_of = np.arange(captions)
-    return (
-        Miner(torch.cat([vectors, vectors], 1), torch.cat([vectors, vectors], 1), image_of, group),
-        image_of,
-        clusters,
-    )
-
-
-def test_mined_groups_are_what_the_mnlm_confuses():
-    found, image_of, clusters = miner(64, 4)
-    batches = Batches(image_of, 16, 0, grouping=found, pool=64)
-    epoch = np.concatenate(list(batches.epoch(0)))
-    assert len(np.unique(epoch)) == 64
-    for group in epoch.reshape(-1, 4):
-        assert len(clusters[torch.from_numpy(group)].unique()) == 1
-
-
-def test_mined_batches_too_depend_on_their_number_alone():
-    found, image_of, _ = miner(64, 4)
-    once, again = (Batches(image_of, 8, 3, grouping=found, pool=32) for _ in range(2))
-    list(once.epoch(1))
-    np.testing.assert_array_equal(once.batch(1, 6), again.batch(1, 6))
-
-
-def test_captions_of_one_image_are_not_mined_as_each_others_negatives():
-    found, _, _ = miner(64, 4)
-    found._image_of = np.arange(64) // 2
-    for group in found.order(np.arange(64), 0).reshape(-1, 4)[:8]:
-        assert len(np.unique(found._image_of[group])) == 4

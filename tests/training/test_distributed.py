@@ -41,11 +41,7 @@ batch_size = 17
 model = {{ {sizes} }}
 [stage.smlstm]
 start_from = "mnlm"
-negatives = "mined"
 batch_size = 16
-mined_group = 4
-mined_pool = 64
-score_group = 8
 epochs = 1
 model = {{ {sizes}, word_width = 8, attention_width = 6, similarity_width = 8, hidden_width = 6 }}
 """

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from smlstm import Matcher
-from smlstm.batch import Tokens
 from smlstm.errors import ConfigurationError, InputError
+from smlstm.matching.batch import Tokens
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, LanguageModel, language_model
 from smlstm.training import read_config, reading, train
@@ -96,7 +96,8 @@ def test_two_readers_start_from_two_models(recipe, tmp_path):
         *READ[1:],
         "stage.mnlm.epochs=1",
         "stage.smlstm.epochs=1",
-        'stage.smlstm.model.context_words="learned"',
+        'stage.smlstm.model.context_words="both"',
+        "stage.smlstm.model.global_score=true",
         f"stage.smlstm.start_from=['{tmp_path / 'first' / 'mnlm'}', 'mnlm']",
     ]
     config = read_config(recipe, settings)
@@ -117,7 +118,7 @@ def test_a_file_of_another_length_is_refused(tmp_path):
         CaptionVectors(path, np.array([len(words) for words in CAPTIONS]))
 
 
-def test_rivals_start_from_an_mnlm_that_reads_like_them(recipe, tmp_path):
+def test_baselines_start_from_an_mnlm_that_reads_like_them(recipe, tmp_path):
     settings = [*READ, "stage.mnlm.epochs=1", 'stage.smlstm.kind="scan"']
     names = {"max_words": 16, "sentence_width": 16, "language_model": "minilm"}
     settings.append("stage.smlstm.model=" + json.dumps(names).replace(":", " ="))

@@ -63,18 +63,6 @@ def test_blocks_that_are_computed_again_give_the_same_gradients(modulation):
     assert all(torch.equal(first[name], second[name]) for name in first), "dropout is drawn again as it was"
 
 
-def test_groups_score_only_pairs_within_them():
-    matcher, batch, objective = example_matcher("sm-lstm"), example_batch(24, 24), example_objective()
-    grouped = BatchLoss(matcher, objective, group=8)(batch)
-    parts = []
-    for start in range(0, 24, 8):
-        own = torch.arange(start, start + 8)
-        images = matcher.encode_images(batch.features.select(own))
-        scores = matcher.score(images, matcher.encode_sentences(batch.tokens.select(own)))
-        parts.append(ranking_loss(scores, own, own, objective))
-    torch.testing.assert_close(grouped[0], torch.stack(parts).mean())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_sentences_encoded_in_parts_score_the_same(kind):
     matcher, batch = example_matcher(kind), example_batch()

@@ -11,7 +11,7 @@ from smlstm.training import read_config, train
 from smlstm.training.checkpoint import read_checkpoint
 from smlstm.training.examples import read_examples
 from smlstm.training.run import changed_since
-from smlstm.vision.backbones.base import CROPPED, MIRRORED
+from smlstm.vision.backbones.base import MIRRORED
 
 
 def make_view(scenes, folder, seen, added, left_out):
@@ -30,36 +30,21 @@ def mirror(scenes, tmp_path):
     return make_view(scenes, tmp_path / "mirror", MIRRORED, 100, left_out=1)
 
 
-@pytest.fixture
-def crops(scenes, tmp_path):
-    return [make_view(scenes, tmp_path / f"crop{k}", f"{CROPPED} {k}", 100 + 100 * k, left_out=0) for k in (1, 2)]
-
-
 def moved(found, plain):
     return (found - plain).float().flatten(1).mean(1).round().tolist()
 
 
-def test_views_are_read_as_lots_say(recipe, mirror):
+def test_views_are_read_as_draws_say(recipe, mirror):
     config = read_config(recipe, [f"data.0.mirrored={mirror}"])
     training, dev, _ = read_examples(config.data)
-    images, lots = np.array([5, 0, 7]), np.array([0.1, 0.1, 0.7])
+    images, draws = np.array([5, 0, 7]), np.array([0.1, 0.1, 0.7])
     plain = training.images.read(images)
-    assert moved(training.images.read(images, True, lots).regions, plain.regions) == [100, 0, 0], (
+    assert moved(training.images.read(images, True, draws).regions, plain.regions) == [100, 0, 0], (
         "the first photo has no second view"
     )
     for _ in range(2):  # read, then kept
-        assert moved(training.images.read(images, False, lots).context, plain.context) == [100, 0, 0]
+        assert moved(training.images.read(images, False, draws).context, plain.context) == [100, 0, 0]
     assert (dev.images.read(np.arange(3), True, np.zeros(3)).regions < 50).all(), "dev is seen as it is"
-
-
-def test_every_view_is_as_likely(recipe, mirror, crops):
-    settings = [f"data.0.mirrored={mirror}", f"data.0.cropped={[str(crop) for crop in crops]}"]
-    training, _, _ = read_examples(read_config(recipe, settings).data)
-    for image, views in ((3, [0, 100, 200, 300]), (0, [0, 200, 300])):
-        images = np.full(len(views), image)
-        lots = (np.arange(len(views)) + 0.5) / len(views)
-        found = moved(training.images.read(images, True, lots).regions, training.images.read(images).regions)
-        assert sorted(found) == views, "the first photo is not in the mirror"
 
 
 def test_training_draws_views_and_is_the_same_for_a_seed(recipe, mirror, tmp_path):
@@ -76,27 +61,28 @@ def test_training_draws_views_and_is_the_same_for_a_seed(recipe, mirror, tmp_pat
     assert runs["both"] != runs["plain"]
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"), [("mirrored={}", "not the mirrored view"), ("cropped=['{}']", "not parts of the photos")]
-)
-def test_a_store_that_is_no_other_view_is_refused(recipe, scenes, setting, message):
-    config = read_config(recipe, ["data.0." + setting.format(scenes / "features")])
-    with pytest.raises(InputError, match=message):
+def test_a_store_that_is_no_other_view_is_refused(recipe, scenes):
+    config = read_config(recipe, [f"data.0.mirrored={scenes / 'features'}"])
+    with pytest.raises(InputError, match=r"not the mirrored view .* make it with smlstm extract --mirrored"):
         read_examples(config.data)
 
 
-def test_parts_of_photos_seen_by_another_backbone_are_refused(recipe, scenes, tmp_path):
-    crop = make_view(scenes, tmp_path / "crop", "; squashed otherwise; cropped 1", 0, left_out=0)
-    with pytest.raises(InputError, match="make it with smlstm extract --cropped"):
-        read_examples(read_config(recipe, [f"data.0.cropped=['{crop}']"]).data)
+def test_a_view_by_another_backbone_is_refused(recipe, scenes, tmp_path):
+    other = make_view(scenes, tmp_path / "other", "; squashed otherwise" + MIRRORED, 0, left_out=0)
+    with pytest.raises(InputError, match='"preprocessing" is'):
+        read_examples(read_config(recipe, [f"data.0.mirrored={other}"]).data)
 
 
-def test_a_checkpoint_from_before_there_were_parts_of_photos_still_fits(recipe, crops, tmp_path):
+def test_a_checkpoint_of_another_version_still_fits(recipe, mirror, tmp_path):
+    """Written before a setting came, or while one was there that has since gone."""
     config = read_config(recipe, ["stage.mnlm.epochs=1"])
     train(config, tmp_path / "run", stages=["mnlm"])
     written = read_checkpoint(tmp_path / "run" / "mnlm" / "checkpoint.pt").identity
-    del written["data"]["0"]["cropped"], written["stage"]["mnlm"]["clip"]
+    del written["data"]["0"]["mirrored"], written["stage"]["mnlm"]["clip"]
+    written["vectors"], written["data"]["0"]["cropped"], written["stage"]["mnlm"]["ema"] = None, [], 0.0
     assert changed_since(written, config, "mnlm") is None
-    for setting in (f"data.0.cropped=['{crops[0]}']", "stage.mnlm.clip=9"):
+    for setting in (f"data.0.mirrored={mirror}", "stage.mnlm.clip=9"):
         other = read_config(recipe, ["stage.mnlm.epochs=1", setting])
         assert setting.partition("=")[0] in str(changed_since(written, other, "mnlm"))
+    written["stage"]["mnlm"]["ema"] = 0.9
+    assert "`ema` was taken out" in str(changed_since(written, config, "mnlm"))

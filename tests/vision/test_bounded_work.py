@@ -79,7 +79,7 @@ def test_a_photo_that_takes_more_memory_than_it_may_is_refused(scene, monkeypatc
     data = encoded(Image.new("RGB", (6000, 5000)), "TIFF", compression="tiff_deflate")
     assert decode_elsewhere("TIFF", data, "large.tif", None, 100.0).size == (6000, 5000)
     monkeypatch.setattr(decoder_process, "_SPARE_BYTES", 16 * 2**20)
-    monkeypatch.setattr(decoder_process, "_BYTES_A_PIXEL", 0)
+    monkeypatch.setattr(decoder_process, "_BYTES_PER_PIXEL", 0)
     with pytest.raises(UnreadablePhoto, match="memory"):
         decode_elsewhere("TIFF", data, "large.tif", None, 100.0)
     assert decode_elsewhere("TIFF", encoded(scene, "TIFF"), "a.tif", None, 100.0).size == scene.size

@@ -222,30 +222,3 @@ def test_a_mirrored_store_holds_the_features_of_mirrored_photos_and_does_not_mix
     mixed = smlstm("extract", flipped, "--out", tmp_path / "plain", "--grid", 2, "--mirrored")
     assert mixed.returncode == 3
     assert '"preprocessing" is' in mixed.stderr
-
-
-def test_parts_of_photos_go_into_stores_of_their_own(folder, tmp_path):
-    one = tmp_path / "one"
-    one.mkdir()
-    shutil.copy(folder / "0.jpg", one / "a.jpg")
-    regions = {}
-    for name, flags in (
-        ("plain", []),
-        ("first", ["--cropped", 1]),
-        ("again", ["--cropped", 1]),
-        ("second", ["--cropped", 2]),
-    ):
-        done = smlstm("extract", one, "--out", tmp_path / name, "--grid", 2, *flags)
-        assert done.returncode == 0, done.stderr
-        with FeatureStore.open(tmp_path / name) as store:
-            regions[name] = store.read(["a.jpg"])[0]
-    assert np.array_equal(regions["first"], regions["again"]), "the same photo and number, the same part"
-    assert not np.allclose(regions["first"], regions["second"], atol=2e-2)
-    assert not np.allclose(regions["first"], regions["plain"], atol=2e-2)
-    mixed = smlstm("extract", one, "--out", tmp_path / "first", "--grid", 2, "--cropped", 2)
-    assert mixed.returncode == 3
-    assert '"preprocessing" is' in mixed.stderr
-    both = smlstm("extract", one, "--out", tmp_path / "both", "--grid", 2, "--cropped", 1, "--mirrored")
-    assert both.returncode == 2
-    assert "leave --mirrored out" in both.stderr
-    assert not (tmp_path / "both").exists()

@@ -16,11 +16,12 @@ from PIL import Image
 from torch.nn import functional
 
 from smlstm.data.scenes import Scene, compose
-from smlstm.matcher import Matcher
+from smlstm.matching import ImageFeatures
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM, MNLMConfig, SMLSTMConfig
-from smlstm.pretrained import Calibration, Pair
-from smlstm.search.eyes import Eyes
+from smlstm.pair import Calibration, Pair
 from smlstm.text import Vocabulary
+from smlstm.vision.photo_features import PhotoReader
 
 GRID = 4
 COUNT = 30
@@ -58,8 +59,9 @@ def learned_pair(pictures: list[Scene]) -> Pair:
     shortlist = MNLM(MNLMConfig(**_WIDTHS, embedding_width=16, sentence_width=32), words)
     sizes = dict(embedding_width=16, word_width=16, sentence_width=16, attention_width=16)
     reranker = SMLSTM(SMLSTMConfig(**_WIDTHS, **sizes, similarity_width=24, hidden_width=16), words)
-    eyes = Eyes(Pair(shortlist, reranker, digest="untrained"), "torch")
-    features = eyes.features_of([eyes.extractor.backbone.preprocess(scene.picture) for scene in pictures])
+    reader = PhotoReader(reranker.config, runtime="torch")
+    pixels = [reader.extractor.backbone.preprocess(scene.picture) for scene in pictures]
+    features = ImageFeatures.from_numpy(*reader.read_pixels(pixels))
     for matcher, sharpness in ((shortlist, 10.0), (reranker, 1.0)):
         _learn(matcher, features, captions, sharpness)
     return Pair(shortlist, reranker, Calibration(scale=2.0, offset=-2.0))

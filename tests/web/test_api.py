@@ -12,8 +12,8 @@ from PIL import Image
 from smlstm.model import Ensemble
 from smlstm.search import Library
 from smlstm.web.app import create_app
-from smlstm.web.results import SHORTLISTS
-from smlstm.web.served import Served
+from smlstm.web.photo_scope import Served
+from smlstm.web.rankings import SHORTLISTS
 from smlstm.web.settings import Settings
 from tests.web.made import ADDRESS, COUNT, caption, save, upload
 
@@ -42,7 +42,7 @@ def test_unknown_words_are_told(client):
 
 
 def test_results_go_on_without_a_photo_twice_or_never(client, monkeypatch):
-    monkeypatch.setattr("smlstm.web.results.SHORTLISTS", (8, 16, 64))
+    monkeypatch.setattr("smlstm.web.rankings.SHORTLISTS", (8, 16, 64))
     found, more = [], True
     while more:
         answer = ask(client, sentence="a red circle on grass", offset=len(found), limit=5)
@@ -55,7 +55,7 @@ def test_results_go_on_without_a_photo_twice_or_never(client, monkeypatch):
 
 
 def test_who_begins_in_the_middle_sees_what_others_see_there(client, client_of, monkeypatch):
-    monkeypatch.setattr("smlstm.web.results.SHORTLISTS", (8, 16, 24, 64))
+    monkeypatch.setattr("smlstm.web.rankings.SHORTLISTS", (8, 16, 24, 64))
     question = {"sentence": "a green square on grass"}
     pages = [ask(client, **question, offset=offset, limit=5)["photos"] for offset in (0, 5, 10, 15, 20)]
     with client_of() as other:

@@ -10,7 +10,7 @@ import pytest
 from examples.photos import collect
 from playwright.sync_api import Page, expect, sync_playwright
 
-from smlstm.pretrained import FOLDER
+from smlstm.pair.shipped import FOLDER
 from smlstm.search import Library
 from smlstm.web.answers import Indexing
 from smlstm.web.app import create_app

@@ -3,10 +3,10 @@ import threading
 
 import pytest
 
-from smlstm.search.found import Found, Match
+from smlstm.search.matches import Found, Match
 from smlstm.web.app import create_app
-from smlstm.web.bodies import Bodies
-from smlstm.web.results import Ranking
+from smlstm.web.body_limits import Bodies
+from smlstm.web.rankings import Ranking
 from smlstm.web.settings import Settings
 from smlstm.web.work import Busy, Queue
 
@@ -206,7 +206,7 @@ class Asked:
 
 @pytest.fixture
 def parts(monkeypatch):
-    monkeypatch.setattr("smlstm.web.results.SHORTLISTS", (2, 4, 6, 8))
+    monkeypatch.setattr("smlstm.web.rankings.SHORTLISTS", (2, 4, 6, 8))
 
 
 def shown(ranking, offset, limit):

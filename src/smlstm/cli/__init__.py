@@ -67,11 +67,10 @@ def _options(
 def _register_commands(asked: str = "") -> None:
     """Import the file of the command that is asked for, or else every one here; each adds its own to `app`."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
-    for name in [asked] if asked in names else []:
+    for name in [asked] if asked in names else names:
         importlib.import_module(f"{__name__}.{name}")
-    if not app.registered_commands and not app.registered_groups:
-        for name in names:
-            importlib.import_module(f"{__name__}.{name}")
+    if not app.registered_commands and not app.registered_groups:  # what was asked for is a file, but no command
+        _register_commands()
 
 
 @contextmanager

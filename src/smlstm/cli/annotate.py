@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from smlstm.cli import app
-from smlstm.cli.library_options import JsonOption, ModelOption, RuntimeOption, printable, say_what_to_know
+from smlstm.cli.library_options import JsonOption, ModelOption, RuntimeOption, say_what_to_know
+from smlstm.files import printable
 
 _EXAMPLES = """\b
 Examples:
@@ -21,7 +22,7 @@ def annotate(
     photos: Annotated[list[Path], typer.Argument(metavar="PHOTO...", help="Photos to name.")],
     *,
     sentences: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Sentences to choose from, one a line, if not the shipped ones.")
+        Path | None, typer.Option(metavar="FILE", help="Sentences to choose from, one per line; else the shipped ones.")
     ] = None,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many sentences.")] = 5,
     explain: Annotated[
@@ -35,10 +36,10 @@ def annotate(
     from smlstm.explain import explain as explain_pairs  # noqa: PLC0415 - torch takes seconds, and --help should not
     from smlstm.explain import write  # noqa: PLC0415
     from smlstm.explain.output import check_ending  # noqa: PLC0415
-    from smlstm.explain.photos import shown  # noqa: PLC0415
-    from smlstm.pretrained import load_model  # noqa: PLC0415
-    from smlstm.search.eyes import Eyes  # noqa: PLC0415
+    from smlstm.matching import ImageFeatures  # noqa: PLC0415
+    from smlstm.pair import load_model  # noqa: PLC0415
     from smlstm.search.naming import known_phrases, name_photo, read_sentences  # noqa: PLC0415
+    from smlstm.vision.shown_photo import shown  # noqa: PLC0415
 
     if explain is not None:
         check_ending(explain)
@@ -46,7 +47,7 @@ def annotate(
     pair = load_model(model)
     choice = known_phrases(pair) if own is None else own
     say_what_to_know(pair, pair.unknown_words(own or ()))
-    features = Eyes(pair, runtime).features(photos)
+    features = ImageFeatures.from_numpy(*pair.photo_reader(runtime).read(photos))
     named = [name_photo(pair, features.select(slice(each, each + 1)), choice)[:k] for each in range(len(photos))]
     if explain is not None:
         texts = [each.sentence for found in named for each in found]

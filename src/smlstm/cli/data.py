@@ -11,14 +11,15 @@ from smlstm.data import FeatureStore, open_dataset
 from smlstm.data.header import is_store
 from smlstm.data.scene_folder import write_scenes
 from smlstm.data.summary import Summary, summarise
+from smlstm.files import printable
 
-data = typer.Typer(help="Look at datasets and feature stores; draw scenes.", no_args_is_help=True)
+data = typer.Typer(help="Inspect datasets and feature stores; draw scenes.", no_args_is_help=True)
 app.add_typer(data, name="data")
 
 
 @data.callback()
 def _data() -> None:
-    """Look at datasets and feature stores; draw scenes."""
+    """Inspect datasets and feature stores; draw scenes."""
 
 
 @data.command()
@@ -29,7 +30,7 @@ def check(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Print what a dataset holds: counts, splits, missing images, captions an image, sample rows.
+    """Print what a dataset holds: counts, splits, missing images, captions per image, sample rows.
 
     A feature store is read once from end to end and compared with its checksums.
     """
@@ -39,7 +40,7 @@ def check(
     summary = summarise(open_dataset(path, split_scheme))
     text = json.dumps(summary.to_dict(), indent=2) if as_json else _as_text(summary)
     # File names need not be valid Unicode; a terminal refuses those that are not.
-    typer.echo(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+    typer.echo(printable(text))
 
 
 @data.command()
@@ -50,7 +51,7 @@ def scenes(
     dev: Annotated[int, typer.Option(min=0, help="Scenes to measure on.")] = 200,
     seed: Annotated[int, typer.Option(help="The same seed draws the same scenes, on every machine.")] = 1,
     size: Annotated[int, typer.Option(help="Side of a picture in pixels.")] = 224,
-    captions: Annotated[int, typer.Option(help="Sentences a scene, 1 to 5.")] = 5,
+    captions: Annotated[int, typer.Option(help="Sentences per scene, 1 to 5.")] = 5,
     patches: Annotated[
         int | None,
         typer.Option(min=1, help="Also write features that need no trained network, on a grid of this side."),

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from smlstm.errors import ConfigurationError
+from smlstm.progress_bar import ProgressBar
 
 if TYPE_CHECKING:
     from smlstm.data import Dataset
@@ -35,7 +34,7 @@ def open_data(
     data: Path, captions: Path | None, features: Path | None, scheme: str | None
 ) -> "tuple[Dataset, Path | None]":
     """The dataset, and where its features are if that was said."""
-    from smlstm.data import open_dataset  # noqa: PLC0415
+    from smlstm.data import open_dataset  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.data.header import is_store  # noqa: PLC0415
 
     if not is_store(data):
@@ -73,7 +72,5 @@ def extraction_bar(backbone: str) -> "AbstractContextManager[Extracted]":
 @contextmanager
 def photo_bar(title: str) -> "Iterator[Extracted]":
     """Show how many photos are done; nothing where stderr is no terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not on_terminal()) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    with ProgressBar(title) as bar:
+        yield bar.update

@@ -19,15 +19,17 @@ from smlstm.cli.evaluate_attention import measure_and_print
 from smlstm.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from smlstm.evaluation.judgement import Correlation, Judgements
-    from smlstm.evaluation.run import Named, Report
+    from smlstm.evaluation.correlation import Correlation
+    from smlstm.evaluation.evaluate import Named, Report
+    from smlstm.evaluation.judgement import Judgements
 
 
 _BESIDE_NO_MATRICES = (
     "data", "split", "split_scheme", "features", "captions", "grid", "images", "save", "judgement", "kind", "attention",
-    "precision", "device",
+    "precision", "device", "cascade", "shortlister",
 )  # fmt: skip
 """What saved matrices have already decided."""
+_CASCADE = ("cascade", "shortlister")
 
 
 class Protocol(str, Enum):
@@ -80,19 +82,30 @@ def evaluate(
         Path | None, typer.Option(help="The dataset of the captions, where --data is a feature store.")
     ] = None,
     grid: Annotated[int | None, typer.Option(help="Side of the square of regions, for features made anew.")] = None,
-    images: Annotated[int | None, typer.Option(min=2, help="Only so many images, from the first.")] = None,
+    images: Annotated[int | None, typer.Option(min=2, help="Only the first images, this many.")] = None,
     protocol: Annotated[
         Protocol, typer.Option(help="all: every image against every sentence; folds: within each 1000 images, means.")
     ] = Protocol.all,
     ensemble: Annotated[
-        Ensemble, typer.Option(help="How several models are added up: the paper's sum, each standardised, or not.")
+        Ensemble, typer.Option(help="How scores of several models are added: the paper's sum, standardised, or none.")
     ] = Ensemble.sum,
     compare: Annotated[
         bool, typer.Option("--compare", help="Test every pair of models, not just each against the first.")
     ] = False,
+    cascade: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K[,K_IMAGES]",
+            help="Score only the best K sentences of each image and the best K_IMAGES images of each sentence "
+            "(unless said, K) by --shortlister, or by the model's own global score.",
+        ),
+    ] = None,
+    shortlister: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="The cheap model of --cascade, such as an MNLM.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Folder for the similarity matrices.")] = None,
     matrices: Annotated[
-        bool, typer.Option("--matrices", help="Measure and add up matrices that were saved earlier.")
+        bool, typer.Option("--matrices", help="Measure, and add, matrices that were saved earlier.")
     ] = False,
     judgement: Annotated[
         Path | None, typer.Option(help="Ratings of image-caption pairs: how far do scores agree with people?")
@@ -118,11 +131,11 @@ def evaluate(
     together is refused before anything long begins.
     """
     # Imported here, since torch takes seconds and --help should not.
+    from smlstm.evaluation.evaluate import Evaluation, judge, report  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
     from smlstm.evaluation.judgement import read_judgements  # noqa: PLC0415
     from smlstm.evaluation.matrices import load_matrices  # noqa: PLC0415
     from smlstm.evaluation.models import load_candidates  # noqa: PLC0415
-    from smlstm.evaluation.run import Evaluation, judge, report  # noqa: PLC0415
 
     if matrices:
         refuse_beside(context, "--matrices", _BESIDE_NO_MATRICES)
@@ -134,7 +147,7 @@ def evaluate(
             raise ConfigurationError("--data is missing: give a dataset's folder, or saved matrices with --matrices")
         dataset, features = open_data(data, captions, features, split_scheme)
         if judgement is not None:
-            refuse_beside(context, "--judgement", ("save", "images", "compare", "attention", "protocol"))
+            refuse_beside(context, "--judgement", ("save", "images", "compare", "attention", "protocol", *_CASCADE))
             rated = read_judgements(judgement, kind.value, dataset)
             candidates = load_candidates(models or [], device)
             plans = plan_features(candidates, dataset, rated.records, features=features, grid=grid)
@@ -151,7 +164,9 @@ def evaluate(
             _print_judgement(judgement, rated, agreement, as_json)
             return
         if attention:
-            refuse_beside(context, "--attention", ("save", "compare", "protocol", "ensemble", "precision", "kind"))
+            refuse_beside(
+                context, "--attention", ("save", "compare", "protocol", "ensemble", "precision", "kind", *_CASCADE)
+            )
             measure_and_print(
                 load_candidates(models or [], device),
                 dataset,
@@ -164,6 +179,12 @@ def evaluate(
             return
         if given_options(context, ["kind"]):
             raise ConfigurationError("--kind goes with --judgement, a file of ratings")
+        if cascade is not None:
+            # Below the shortlist a score only says the order: neither to be added to others nor to be kept.
+            refuse_beside(context, "--cascade", ("save", "ensemble"))
+            ensemble = Ensemble.none
+        elif shortlister is not None:
+            raise ConfigurationError("--shortlister goes with --cascade K, the length of its lists")
         evaluation = Evaluation.plan(
             load_candidates(models or [], device),
             dataset,
@@ -174,12 +195,22 @@ def evaluate(
             grid=grid,
             precision=precision.value,
             save=save,
+            cascade=None if cascade is None else _list_lengths(cascade),
+            shortlister=None if shortlister is None else load_candidates([shortlister], device)[0],
         )
         announce(evaluation.notes, evaluation.plans)
         gallery = evaluation.gallery
         scored = evaluation.score(extraction_bar, on_terminal())
     found = report(scored, gallery, protocol=protocol.value, ensemble=ensemble.value, every_pair=compare)
     _print(found, as_json)
+
+
+def _list_lengths(text: str) -> tuple[int, int]:
+    """K, or K,K_IMAGES."""
+    parts = text.split(",")
+    if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise ConfigurationError(f'--cascade takes one or two numbers above 0, such as 100 or 100,50, not "{text}"')
+    return int(parts[0]), int(parts[-1])
 
 
 def _print(found: "Report", as_json: bool) -> None:

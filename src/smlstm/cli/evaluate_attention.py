@@ -30,13 +30,13 @@ def measure_and_print(
     as_json: bool,
 ) -> None:
     """Check, extract what is missing, measure, print."""
-    from smlstm.evaluation.attention_run import (  # noqa: PLC0415
+    from smlstm.evaluation.attention_run import (  # noqa: PLC0415 - torch takes seconds, --help should not
         measure_attention,
         read_attention_gallery,
         refuse_blind,
     )
+    from smlstm.evaluation.evaluate import complete  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
-    from smlstm.evaluation.run import complete  # noqa: PLC0415
 
     refuse_blind(candidates)
     chosen = read_attention_gallery(dataset, split, images)

@@ -15,7 +15,7 @@ from smlstm.errors import InputError
 
 if TYPE_CHECKING:
     from smlstm.explain import Explanation
-    from smlstm.matcher import Matcher
+    from smlstm.matching.matcher import Matcher
     from smlstm.vision.backbones import Backbone
 
 
@@ -33,7 +33,7 @@ def explain(
         Path | None, typer.Option(metavar="FOLDER", help="A saved model or pair, if not the shipped one.")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(help="A second model, shown beside the first: such as one without context.")
+        Path | None, typer.Option(help="A second model, shown beside the first, such as one without context.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Instead of photos and sentences: pairs of a dataset.")] = None,
     split: Annotated[str, typer.Option(help="Of --data: train, dev or test.")] = "dev",
@@ -46,7 +46,7 @@ def explain(
     captions: Annotated[
         Path | None, typer.Option(help="The dataset of the captions, where --data is a feature store.")
     ] = None,
-    pairs: Annotated[int, typer.Option(min=1, help="Of --data: so many photos from all over the split.")] = 12,
+    pairs: Annotated[int, typer.Option(min=1, help="Of --data: this many photos, spread over the split.")] = 12,
     average: Annotated[
         bool, typer.Option("--average", help="Of --data: where the model looks on average over the whole split.")
     ] = False,
@@ -58,16 +58,16 @@ def explain(
     runtime: Annotated[
         str,
         typer.Option(
-            help="What runs the backbone: openvino, onnxruntime, torch or auto; openvino-int8 is faster and rounds."
+            help="What runs the backbone: openvino, onnxruntime, torch or auto; openvino-int8 is faster, less exact."
         ),
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Show what the model looked at, step by step: where in the photo, and at which words."""
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.explain import explain_photos  # noqa: PLC0415
+    from smlstm.explain import explain_photos  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.explain.output import check_ending  # noqa: PLC0415
-    from smlstm.pretrained import model_folder  # noqa: PLC0415
+    from smlstm.pair import model_folder  # noqa: PLC0415
 
     model = model_folder(model)
     if out is not None:
@@ -97,7 +97,7 @@ def explain(
 
 def _tell(by_model: "Mapping[str, Sequence[Explanation]]", out: Path | None, as_json: bool) -> None:
     """Write and print what each model looked at."""
-    from smlstm.explain import write, write_comparison  # noqa: PLC0415
+    from smlstm.explain import write, write_comparison  # noqa: PLC0415 - torch takes seconds, --help should not
 
     first, *others = by_model.values()
     for name, found in by_model.items():
@@ -119,7 +119,7 @@ def _tell(by_model: "Mapping[str, Sequence[Explanation]]", out: Path | None, as_
 
 def _tell_notes(before: str, found: "Sequence[Explanation]") -> None:
     """Say what a reader must know, once a sentence."""
-    from smlstm.explain.picture import notes  # noqa: PLC0415
+    from smlstm.explain.picture import notes  # noqa: PLC0415 - torch takes seconds, --help should not
 
     for each in {explanation.sentence: explanation for explanation in found}.values():
         for note in notes(each):
@@ -128,7 +128,7 @@ def _tell_notes(before: str, found: "Sequence[Explanation]") -> None:
 
 def sort_out(what: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Tell photos from sentences: a photo is a file, or named like one."""
-    from smlstm.data.photos import SUFFIXES  # noqa: PLC0415
+    from smlstm.data.photos import SUFFIXES  # noqa: PLC0415 - torch takes seconds, --help should not
 
     photos, sentences = [], []
     for each in what:
@@ -163,13 +163,14 @@ def _name(folder: Path, *all_folders: Path | None) -> str:
 
 def _load(folder: Path, grid: int | None, weights: Path | None) -> "tuple[Matcher, Backbone]":
     """Read a model and its backbone, and say what a user should know of them."""
-    from smlstm.evaluation.models import load_matcher  # noqa: PLC0415
-    from smlstm.explain.photos import load_photo_backbone, trained_grid  # noqa: PLC0415
+    from smlstm.evaluation.models import load_matcher  # noqa: PLC0415 - torch takes seconds, --help should not
+    from smlstm.vision.backbones import has_fixed_grid  # noqa: PLC0415
+    from smlstm.vision.photo_features import load_backbone_for  # noqa: PLC0415
 
     matcher = load_matcher(folder)
     _refuse_blind(matcher, folder)
-    backbone = load_photo_backbone(matcher, grid=grid, weights=weights)
-    if grid is None and trained_grid(matcher) is None:
+    backbone = load_backbone_for(matcher.config, grid=grid, weights=weights)
+    if grid is None and matcher.config.regions is None and not has_fixed_grid(backbone.name):
         side = round(backbone.regions**0.5)
         typer.echo(
             f"{folder}: the model does not say on which grid it was trained; taking {side} x {side} (--grid chooses)",

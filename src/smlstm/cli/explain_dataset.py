@@ -30,10 +30,10 @@ class DatasetPairs:
 
     def open(self, count: int | None) -> "tuple[list[Candidate], dict[str, Features], tuple[Record, ...]]":
         """Models, features by backbone, and photos from all over the split; extracts what is missing."""
+        from smlstm.evaluation.evaluate import complete  # noqa: PLC0415 - torch takes seconds, --help should not
         from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
         from smlstm.evaluation.gallery import read_gallery, spoken_records, spread  # noqa: PLC0415
         from smlstm.evaluation.models import load_candidates  # noqa: PLC0415
-        from smlstm.evaluation.run import complete  # noqa: PLC0415
 
         candidates = load_candidates(self.models)
         for candidate in candidates:
@@ -51,7 +51,7 @@ class DatasetPairs:
 
 def explain_pairs(chosen: DatasetPairs, count: int) -> "dict[str, list[Explanation]]":
     """Photos of the split with their first captions, as each model sees them."""
-    from smlstm.explain import explain_records  # noqa: PLC0415
+    from smlstm.explain import explain_records  # noqa: PLC0415 - torch takes seconds, --help should not
 
     candidates, features, records = chosen.open(count)
     return {
@@ -61,7 +61,7 @@ def explain_pairs(chosen: DatasetPairs, count: int) -> "dict[str, list[Explanati
 
 def explain_averages(chosen: DatasetPairs, out: Path | None, as_json: bool) -> None:
     """Write and print where each model looks on average, step by step."""
-    from smlstm.explain import average_records, write_averages  # noqa: PLC0415
+    from smlstm.explain import average_records, write_averages  # noqa: PLC0415 - torch takes seconds, --help should not
 
     candidates, features, records = chosen.open(None)
     maps = []

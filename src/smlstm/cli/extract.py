@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from smlstm.cli import Interrupted, app
-from smlstm.cli.photo_progress import PhotoProgress
-from smlstm.errors import ConfigurationError, InputError
+from smlstm.errors import InputError
+from smlstm.progress_bar import HALF_A_MINUTE, ProgressBar
 
 if TYPE_CHECKING:
     from smlstm.data import FeatureStore, Record
@@ -46,26 +46,20 @@ def extract(
     *,
     out: Annotated[Path, typer.Option(help="The feature store: a new one, or one to continue.")],
     backbone: Annotated[
-        str, typer.Option(help="efficientnet-lite0, -lite1 or -lite2, vgg19, or timm:<model>.")
-    ] = "efficientnet-lite0",
+        str, typer.Option(help="efficientnet-lite2, -lite0 or -lite1, vgg19, or timm:<model>.")
+    ] = "efficientnet-lite2",
     grid: Annotated[
         int | None, typer.Option(help="Side of the square of regions, where it can be chosen: 7, 10 or 14.")
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Weights file, if not the one found by itself.")] = None,
     mirrored: Annotated[
-        bool, typer.Option("--mirrored", help="Photos as in a mirror: a second store, for training on both views.")
+        bool, typer.Option("--mirrored", help="Mirrored photos: a second store, for training on both views.")
     ] = False,
-    cropped: Annotated[
-        int,
-        typer.Option(
-            min=0, help="A random part of each photo; 1, 2, ...: another part each, for training on more views."
-        ),
-    ] = 0,
     split: Annotated[str | None, typer.Option(help="Only this split: train, dev or test.")] = None,
     split_scheme: Annotated[
         str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many photos, from the first.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first photos, this many.")] = None,
     limit_megapixels: Annotated[
         float, typer.Option(help="Photos with more megapixels are skipped.", min=0.001)
     ] = 100.0,
@@ -85,19 +79,17 @@ def extract(
     skipped and why is listed in OUT/skipped.jsonl, one JSON object a line. The next run tries all of them again.
     """
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415
+    from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.vision.backbones import load_backbone  # noqa: PLC0415
     from smlstm.vision.extract import Extractor  # noqa: PLC0415
 
-    if mirrored and cropped:
-        raise ConfigurationError("--cropped mirrors half of its parts by itself: leave --mirrored out")
     found = open_dataset(dataset, split_scheme)
     if found.name == "precomputed":
         raise InputError(f"{dataset} holds features already, not photos: training reads them as they are")
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     records = list(islice(found.records if split is None else found.split(split), limit))
-    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored, cropped=cropped)
+    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored)
     # All that can fail comes before the store, so that a failed run leaves none behind.
     extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
     with FeatureStore.open(out, FeatureSpec(**extractor.backbone.facts)) as store:
@@ -125,10 +117,10 @@ def extract(
 
 def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureStore", outcome: Outcome) -> None:
     """Extract and store what is not stored yet, and show how far it is."""
-    from smlstm.data.header import SKIPPED  # noqa: PLC0415
+    from smlstm.data.header import SKIPPED  # noqa: PLC0415 - torch takes seconds, --help should not
 
     wanted = [record for record in records if record.key not in store]
-    progress = PhotoProgress(f"{outcome.backbone} on {outcome.runtime}", len(wanted))
+    progress = ProgressBar(f"{outcome.backbone} on {outcome.runtime}", len(wanted), between_lines=HALF_A_MINUTE)
     skips = SkippedList(Path(outcome.store) / SKIPPED, progress)
     start = time.monotonic()
     with progress, skips:
@@ -150,9 +142,9 @@ def _run(extractor: "Extractor", records: "Sequence[Record]", store: "FeatureSto
     outcome.photos_per_second = round(outcome.extracted / outcome.seconds, 2) if outcome.seconds else 0.0
 
 
-def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: PhotoProgress) -> "list[Record]":
+def _changed(records: "Sequence[Record]", store: "FeatureStore", progress: ProgressBar) -> "list[Record]":
     """Find stored photos whose files are not those that their features were made from."""
-    from smlstm.vision.sources import is_source  # noqa: PLC0415
+    from smlstm.vision.sources import is_source  # noqa: PLC0415 - torch takes seconds, --help should not
 
     changed = []
     said = time.monotonic()
@@ -186,7 +178,7 @@ class SkippedList:
     """The skipped photos of the latest run, one JSON object a line; no file when there were none."""
 
     path: Path
-    progress: PhotoProgress
+    progress: ProgressBar
     _file: TextIO | None = field(default=None, init=False)
 
     def __enter__(self) -> "SkippedList":

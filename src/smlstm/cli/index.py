@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smlstm.cli import Interrupted, app
-from smlstm.cli.library_options import IndexProgress, JsonOption, LibraryOption, ModelOption, RuntimeOption, printable
+from smlstm.cli.library_options import IndexProgress, JsonOption, LibraryOption, ModelOption, RuntimeOption
 from smlstm.errors import InputError
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.search.indexing import Outcome
@@ -38,7 +39,7 @@ def index(
     runtime: RuntimeOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Take photos into the library, so that `smlstm search` finds them.
+    """Index photos into the library, so that `smlstm search` finds them.
 
     Only what is new goes through the CNN: photos that were moved or copied are known by their content. What was stored
     stays when it is interrupted; the same command continues. A file that cannot be used is skipped and

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smlstm.cli import app
-from smlstm.cli.library_options import JsonOption, LibraryOption, ModelOption, print_paths, printable
+from smlstm.cli.library_options import JsonOption, LibraryOption, ModelOption, print_paths
 from smlstm.errors import InputError
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.search import Library
 
-library_app = typer.Typer(help="Look at the library of photos, and look after it.", no_args_is_help=True)
+library_app = typer.Typer(help="Inspect and maintain the library of photos.", no_args_is_help=True)
 app.add_typer(library_app, name="library")
 
 
@@ -31,7 +32,7 @@ def list_files(
     skipped: Annotated[
         bool, typer.Option("--skipped", help="Only files that cannot be used, with the reason.")
     ] = False,
-    copies: Annotated[bool, typer.Option("--copies", help="Only files whose photo another file has too.")] = False,
+    copies: Annotated[bool, typer.Option("--copies", help="Only files that have copies.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,7 +68,7 @@ def stats(library: LibraryOption = None, model: ModelOption = None, as_json: Jso
         typer.echo(f"folder           {printable(folder['path'])}{without}")
     for name in ("files", "photos", "copies", "skipped", "unused"):
         typer.echo(f"{name:<16} {getattr(found, name)}")
-    typer.echo(f"{'size':<16} {found.bytes / 1e6:.1f} MB, {found.bytes_a_photo} bytes a photo")
+    typer.echo(f"{'size':<16} {found.bytes / 1e6:.1f} MB, {found.bytes_per_photo} bytes a photo")
 
 
 @library_app.command()

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from smlstm.cli.photo_progress import PhotoProgress
+from smlstm.files import printable
+from smlstm.progress_bar import HALF_A_MINUTE, ProgressBar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from smlstm.pretrained import Pair
+    from smlstm.pair import Pair
     from smlstm.search.indexing import Outcome
 
 ModelOption = Annotated[
@@ -30,7 +31,7 @@ LibraryOption = Annotated[
 ]
 RuntimeOption = Annotated[
     str,
-    typer.Option(help="What runs the CNN: openvino, onnxruntime, torch or auto; openvino-int8 is faster and rounds."),
+    typer.Option(help="What runs the CNN: openvino, onnxruntime, torch or auto; openvino-int8 is faster, less exact."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -39,7 +40,7 @@ class IndexProgress:
     """Shows how far indexing is, from the first file that needs it on, and names the files it skips."""
 
     def __init__(self) -> None:
-        self._progress: PhotoProgress | None = None
+        self._progress: ProgressBar | None = None
         self._done = self._skipped = self._unreachable = 0
 
     def __call__(self, outcome: "Outcome") -> None:
@@ -47,7 +48,7 @@ class IndexProgress:
         if self._progress is None:
             if not outcome.total and not outcome.unreachable:
                 return
-            self._progress = PhotoProgress("indexing", outcome.total).__enter__()
+            self._progress = ProgressBar("indexing", outcome.total, between_lines=HALF_A_MINUTE).__enter__()
         for each in outcome.skipped[self._skipped :]:
             self._progress.say(f"skipped {printable(each.path)}: {each.reason}")
         for each in outcome.unreachable[self._unreachable :]:
@@ -62,11 +63,6 @@ class IndexProgress:
     def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.__exit__()
-
-
-def printable(path: object) -> str:
-    """A path for the eye: names of files need not be valid Unicode, and a terminal refuses those that are not."""
-    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def print_paths(paths: "Iterable[Path]", end: str = "\n") -> None:

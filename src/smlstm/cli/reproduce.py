@@ -20,30 +20,30 @@ def reproduce(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Some parts, with commas: variants, steps, lambdas, modulations, comparisons, rivals, attention."
+            help="Parts, comma-separated: variants, steps, lambdas, modulations, comparisons, baselines, attention."
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="The most that one run may train, in all sessions together.")
+        float | None, typer.Option(min=0, help="The limit for training one run, over all sessions.")
     ] = None,
     pairs: Annotated[
-        int, typer.Option(min=0, help="Also show so many pairs with their photos, as a page of its own.")
+        int, typer.Option(min=0, help="Also show this many pairs with their photos, on a separate page.")
     ] = 0,
     report_only: Annotated[
-        bool, typer.Option("--report", help="Train nothing: write the report of what is there.")
+        bool, typer.Option("--report", help="Train nothing: write the report of the runs so far.")
     ] = False,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting, such as reproduce.steps=[1,3].")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report's numbers as JSON.")] = False,
 ) -> None:
-    """Train and measure the paper's variants and sweeps, other readings and rivals; write a report beside its numbers.
+    """Train and measure the paper's variants and sweeps, other readings, baselines; write a report beside its numbers.
 
     Everything that does not fit is refused first. Killed at any moment, the same command goes on: runs that are
     complete are not repeated, the one in the middle goes on from its checkpoint.
     """
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.reproduce import read_reproduce_config  # noqa: PLC0415
+    from smlstm.reproduce import read_reproduce_config  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.reproduce import reproduce as run  # noqa: PLC0415
 
     settings = read_reproduce_config(config, setting or ())

@@ -7,7 +7,8 @@ import typer
 
 from smlstm.cli import app
 from smlstm.cli.explain import sort_out
-from smlstm.cli.library_options import JsonOption, ModelOption, RuntimeOption, printable, say_what_to_know
+from smlstm.cli.library_options import JsonOption, ModelOption, RuntimeOption, say_what_to_know
+from smlstm.files import printable
 
 _EXAMPLES = """\b
 Examples:
@@ -29,14 +30,15 @@ def score(
 ) -> None:
     """Print the match probability and the raw score of photos and sentences."""
     photos, sentences = sort_out(what)
-    from smlstm.pretrained import load_model  # noqa: PLC0415 - torch takes seconds, and --help should not
-    from smlstm.search.eyes import Eyes  # noqa: PLC0415
+    from smlstm.matching import ImageFeatures  # noqa: PLC0415 - torch takes seconds, --help should not
+    from smlstm.pair import load_model  # noqa: PLC0415 - torch takes seconds, and --help should not
     from smlstm.search.naming import score_features  # noqa: PLC0415
 
     pair = load_model(model)
     pair.reranker.tokens(sentences)  # a sentence without words is refused before the long work
     say_what_to_know(pair, pair.unknown_words(sentences))
-    scores = score_features(pair, Eyes(pair, runtime).features(photos), sentences).tolist()
+    features = ImageFeatures.from_numpy(*pair.photo_reader(runtime).read(photos))
+    scores = score_features(pair, features, sentences).tolist()
     rows = [
         {"photo": str(photo), "sentence": sentence, "probability": pair.calibration.probability(value), "score": value}
         for photo, values in zip(photos, scores, strict=True)

@@ -15,14 +15,14 @@ from smlstm.cli.library_options import (
     ModelOption,
     RuntimeOption,
     print_paths,
-    printable,
     say_what_to_know,
 )
 from smlstm.errors import InputError, SmlstmError
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.search import Filter, Library
-    from smlstm.search.found import Found
+    from smlstm.search.matches import Found
 
 NOTHING_FOUND = 5
 _EXAMPLES = """\b
@@ -45,15 +45,15 @@ def search(
     *,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many photos.")] = 10,
     min_score: Annotated[
-        float, typer.Option(min=0, max=1, help="Least match probability (with --similar alone: least similarity).")
+        float, typer.Option(min=0, max=1, help="Lowest match probability (with --similar alone: lowest similarity).")
     ] = 0.0,
     plus: Annotated[
-        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should fit too. May be repeated.")
+        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should match too. May be repeated.")
     ] = None,
     minus: Annotated[
-        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should not fit. May be repeated.")
+        list[str] | None, typer.Option(metavar="[WEIGHT:]SENTENCE", help="Should not match. May be repeated.")
     ] = None,
-    similar: Annotated[Path | None, typer.Option(metavar="PHOTO", help="Among the photos most like this one.")] = None,
+    similar: Annotated[Path | None, typer.Option(metavar="PHOTO", help="Among photos similar to this one.")] = None,
     since: Annotated[
         str | None, typer.Option(metavar="DATE", help="Taken on or after: 2024, 2024-05 or 2024-05-31.")
     ] = None,
@@ -63,13 +63,13 @@ def search(
         typer.Option(metavar="PATTERN", help="Only paths like this, such as */2024/*. May be repeated."),
     ] = None,
     no_index: Annotated[bool, typer.Option("--no-index", help="Do not look for new and changed photos first.")] = False,
-    no_rerank: Annotated[bool, typer.Option("--no-rerank", help="By embeddings only: quicker and less exact.")] = False,
-    shortlist: Annotated[int, typer.Option(min=1, help="How many photos sm-LSTM looks at closely.")] = 100,
+    no_rerank: Annotated[bool, typer.Option("--no-rerank", help="By embeddings only: faster, less exact.")] = False,
+    shortlist: Annotated[int, typer.Option(min=1, help="How many of the nearest photos sm-LSTM reranks.")] = 100,
     explain: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what the model looked at, as .html or .png.")
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the best photo, or what --explain wrote.")] = False,
-    paths: Annotated[bool, typer.Option("--paths", help="Print paths only, one a line.")] = False,
+    paths: Annotated[bool, typer.Option("--paths", help="Print paths only, one per line.")] = False,
     null: Annotated[bool, typer.Option("--null", "-0", help="Print paths only, with a zero byte after each.")] = False,
     thumbnails: Annotated[
         bool | None, typer.Option(help="Show the photos; by default where the terminal can.", show_default=False)
@@ -83,7 +83,7 @@ def search(
 
     New and changed photos are taken in first. Ends with code 5 if no photo is found.
     """
-    from smlstm.cli.thumbnails import thumbnail_writer  # noqa: PLC0415
+    from smlstm.cli.thumbnails import thumbnail_writer  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search import Library  # noqa: PLC0415
 
     folders = list(folders or ())
@@ -126,7 +126,7 @@ def search(
 
 
 def _filter(folders: list[Path], path: list[str] | None, since: str | None, until: str | None) -> "Filter":
-    from smlstm.search import Filter  # noqa: PLC0415
+    from smlstm.search import Filter  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search.changes import real_folder  # noqa: PLC0415
     from smlstm.search.dates import first_moment, moment_after  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ def _filter(folders: list[Path], path: list[str] | None, since: str | None, unti
 
 def _bring_in_step(opened: "Library", folders: list[Path]) -> None:
     """Index what is new; a library that another process writes, or nobody can, is searched as it is."""
-    from smlstm.data.lock import Locked  # noqa: PLC0415
+    from smlstm.data.lock import Locked  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search.location import ReadOnlyLibrary  # noqa: PLC0415
 
     if not folders and not opened.manifest.folders:
@@ -166,7 +166,7 @@ def _print(found: "Found", write_thumbnail: "object") -> None:
 
 
 def _say_if_unlikely(found: "Found") -> None:
-    from smlstm.pretrained.calibration import UNLIKELY  # noqa: PLC0415
+    from smlstm.pair.calibration import UNLIKELY  # noqa: PLC0415 - torch takes seconds, --help should not
 
     best = found[0].probability
     if best is not None and found.calibrated and best < UNLIKELY:
@@ -174,7 +174,7 @@ def _say_if_unlikely(found: "Found") -> None:
 
 
 def _check_explain(explain: Path, sentence: str | None) -> None:
-    from smlstm.explain.output import check_ending  # noqa: PLC0415
+    from smlstm.explain.output import check_ending  # noqa: PLC0415 - torch takes seconds, --help should not
 
     if sentence is None:
         raise InputError("--explain shows how a sentence was matched: give one")
@@ -182,7 +182,7 @@ def _check_explain(explain: Path, sentence: str | None) -> None:
 
 
 def _explain(opened: "Library", found: "Found", sentence: str, file: Path) -> None:
-    from smlstm.explain import write  # noqa: PLC0415
+    from smlstm.explain import write  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.search.query import parse_term  # noqa: PLC0415
 
     explanations = opened.explain(found, parse_term(sentence).sentence)

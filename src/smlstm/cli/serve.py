@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from smlstm.cli import app
-from smlstm.cli.library_options import LibraryOption, ModelOption, RuntimeOption, printable
+from smlstm.cli.library_options import LibraryOption, ModelOption, RuntimeOption
+from smlstm.files import printable
 
 _EXAMPLES = """\b
 Examples:
@@ -34,7 +35,7 @@ def serve(
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="SMLSTM_TOKEN", help="What requests must carry; made up where one is needed.", metavar="TEXT"
+            envvar="SMLSTM_TOKEN", help="What requests must carry; generated where one is needed.", metavar="TEXT"
         ),
     ] = None,
     allow_host: Annotated[
@@ -46,7 +47,7 @@ def serve(
         bool | None,
         typer.Option("--open/--no-open", help="Open the page; by default at a desktop's terminal.", show_default=False),
     ] = None,
-    upload_megabytes: Annotated[int, typer.Option(min=1, max=1024, help="The most that an upload may weigh.")] = 32,
+    upload_megabytes: Annotated[int, typer.Option(min=1, max=1024, help="The largest upload that is accepted.")] = 32,
     log: Annotated[str, typer.Option(metavar="text|json", help="Notices as text, or every request as JSON.")] = "text",
     library: LibraryOption = None,
     model: ModelOption = None,

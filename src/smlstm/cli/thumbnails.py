@@ -31,8 +31,8 @@ def thumbnail_writer(wanted: bool | None) -> Callable[[Path], None] | None:
         return None
 
     def show(path: Path) -> None:
-        from smlstm.errors import InputError  # noqa: PLC0415
-        from smlstm.explain.photos import shown  # noqa: PLC0415
+        from smlstm.errors import InputError  # noqa: PLC0415 - torch takes seconds, --help should not
+        from smlstm.vision.shown_photo import shown  # noqa: PLC0415
 
         try:
             photo = shown(path, _SIDE)

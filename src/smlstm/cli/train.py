@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from smlstm.cli import app
+from smlstm.progress_bar import ProgressBar
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from smlstm.scoring.progress import ProgressCallback
     from smlstm.training import StageResult
     from smlstm.training.dev import DevMetrics
-    from smlstm.training.watching import Watcher
+    from smlstm.training.watchers import Watcher
 
 
 @app.command()
@@ -30,7 +30,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run's folder; by default runs/NAME.")] = None,
     stage: Annotated[list[str] | None, typer.Option(help="Train this stage only; may be given several times.")] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop in time, with a checkpoint and dev metrics.")
+        float | None, typer.Option(min=0, help="Stop after this time, with a checkpoint and dev metrics.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what the folder has of these stages.")] = False,
     setting: Annotated[
@@ -46,15 +46,15 @@ def train(
     Everything is left in the run's folder: configuration, versions, metrics.jsonl, curves.png, the best model.
     """
     # Imported here, since torch takes seconds and --help should not.
-    from smlstm.training import read_config  # noqa: PLC0415
+    from smlstm.training import read_config  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.training import train as run  # noqa: PLC0415
-    from smlstm.training.watching import Watchers  # noqa: PLC0415
+    from smlstm.training.watchers import Watchers  # noqa: PLC0415
 
     settings = read_config(config, setting or ())
     folder = out or (config if config.is_dir() else Path("runs") / settings.name)
     watchers: list[Watcher] = [make_display()]
     if tensorboard:
-        from smlstm.training.board import Board  # noqa: PLC0415
+        from smlstm.training.tensorboard import Board  # noqa: PLC0415 - torch takes seconds, --help should not
 
         watchers.append(Board(folder / "tensorboard"))
     results = run(settings, folder, stages=stage, minutes=minutes, fresh=fresh, watcher=Watchers(*watchers))
@@ -72,62 +72,44 @@ def train(
 
 def make_display() -> "Watcher":
     """Progress on stderr: a bar on a terminal, a line a minute elsewhere."""
-    from smlstm.scoring import progress_bar  # noqa: PLC0415
-    from smlstm.training.watching import Watcher  # noqa: PLC0415
+    from smlstm.scoring import progress_bar  # noqa: PLC0415 - torch takes seconds, --help should not
+    from smlstm.training.watchers import Watcher  # noqa: PLC0415
 
     class Display(Watcher):
         """Shows pairs/s, loss and time left."""
 
         def __init__(self) -> None:
-            self.console = Console(stderr=True)
-            self.bar: Progress | None = None
-            self.pairs = self.shown_pairs = 0
-            self.began = self.shown = time.monotonic()
-            self.loss = 0.0
+            self.bar: ProgressBar | None = None
+            self.pairs, self.began, self.loss = 0, time.monotonic(), 0.0
 
         def begin(self, stage: str, step: int, steps: int) -> None:
-            self.stage, self.steps = stage, steps
             self.first = step
-            self.pairs = self.shown_pairs = 0
-            self.began = self.shown = time.monotonic()
-            if self.console.is_terminal:
-                self.bar = Progress(
-                    TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                    TextColumn("{task.fields[news]}"), TextColumn("left"), TimeRemainingColumn(), console=self.console,
-                )  # fmt: skip
-                self.task = self.bar.add_task(stage, total=steps, completed=step, news="")
-                self.bar.start()
-            elif step:
+            self.pairs, self.began = 0, time.monotonic()
+            self.bar = ProgressBar(stage, steps, "steps", between_lines=60).__enter__()
+            self.bar.update(step, resumed=step)
+            if step and not self.bar.in_terminal:
                 self.notice(f"{stage} goes on from step {step} of {steps}")
 
         def step(self, step: int, loss: float, pairs: int) -> None:
             self.pairs += pairs
             self.loss = loss if step == self.first + 1 else 0.95 * self.loss + 0.05 * loss
-            now = time.monotonic()
-            if now - self.shown < (0.5 if self.bar else 60):
-                return
-            rate = (self.pairs - self.shown_pairs) / (now - self.shown)
-            self.shown, self.shown_pairs = now, self.pairs
-            news = f"loss {self.loss:.4g}  {rate:,.0f} pairs/s"
+            rate = self.pairs / max(1e-6, time.monotonic() - self.began)
             if self.bar:
-                self.bar.update(self.task, completed=step, news=news)
-            else:
-                left = (now - self.began) / (step - self.first) * (self.steps - step) / 60
-                self.notice(f"{self.stage} step {step}/{self.steps}  {news}  {left:.0f} min left")
+                self.bar.update(step, resumed=self.first, news=f"loss {self.loss:.4g}, {rate:,.0f} pairs/s")
 
         def dev(self, stage: str, epoch: int, found: "DevMetrics", best: bool) -> None:
             mark = " (best)" if best else ""
             self.notice(f"{stage} epoch {epoch + 1}: loss {self.loss:.4g}, dev Sum {found.sum:.1f}{mark}")
 
         def notice(self, text: str) -> None:
-            (self.bar.console if self.bar else self.console).print(text, markup=False, highlight=False, soft_wrap=True)
+            (self.bar or ProgressBar("")).say(text)
 
         def scoring(self, title: str, unit: str = "pairs") -> "AbstractContextManager[ProgressCallback | None]":
             return progress_bar(title, unit)
 
         def end(self, stage: str, reason: str) -> None:
             if self.bar:
-                self.bar.stop()
+                self.bar.__exit__()
                 self.bar = None
             self.notice(f"{stage} ended: {reason}")
 

@@ -1,8 +1,10 @@
 """What stored features are: which network made them, and how everything that trains or scores reads them."""
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -80,6 +82,41 @@ class Features(Protocol):
     def read(self, keys: Sequence[str]) -> tuple[Half, Half]:
         """Regions (B x I x F) and contexts (B x D) of some keys, in their order."""
 
+    def read_at(self, rows: Sequence[int] | Rows) -> tuple[Half, Half]:
+        """Regions (B x I x F) and contexts (B x D) of some rows, in their order."""
+
+
+class KeyedFeatures(ABC):
+    """Features whose keys are held in memory: the row of each in `_index`, in the order of the rows."""
+
+    path: Path
+    _spec: FeatureSpec
+    _index: dict[str, int]
+
+    @property
+    def spec(self) -> FeatureSpec:
+        """What made these features, as far as it is known, and their shapes."""
+        return self._spec
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._index
+
+    def keys(self) -> list[str]:
+        """Every key, in the order of the rows."""
+        return list(self._index)
+
+    def rows(self, keys: Sequence[str]) -> Rows:
+        """Rows of some keys; a key that is not there is refused by its name."""
+        return find_rows(self._index, keys, self.path)
+
+    def read(self, keys: Sequence[str]) -> tuple[Half, Half]:
+        """Regions (B x I x F) and contexts (B x D) of some keys, in their order."""
+        return self.read_at(self.rows(keys))
+
+    @abstractmethod
     def read_at(self, rows: Sequence[int] | Rows) -> tuple[Half, Half]:
         """Regions (B x I x F) and contexts (B x D) of some rows, in their order."""
 

@@ -8,9 +8,9 @@ Splits: `kiros` are lists of image names, `flickr30k_train.txt` or `train.txt`, 
 from pathlib import Path
 
 from smlstm.data import karpathy
+from smlstm.data.caption_table import read_captions, why_no_captions
 from smlstm.data.files import first_existing, image_folder, read_lines, read_split_lists
 from smlstm.data.records import Dataset, assemble
-from smlstm.data.tables import read_captions, why_no_captions
 from smlstm.data.tokens_file import read_token_file
 from smlstm.errors import InputError
 

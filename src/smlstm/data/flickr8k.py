@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from smlstm.data import karpathy
+from smlstm.data.caption_table import read_captions, read_table, why_no_captions
 from smlstm.data.files import first_existing, image_folder, read_names
 from smlstm.data.records import Dataset, assemble
-from smlstm.data.tables import read_captions, read_table, why_no_captions
 from smlstm.data.tokens_file import read_token_file
 from smlstm.errors import InputError
 

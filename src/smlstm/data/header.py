@@ -1,13 +1,13 @@
 """The header of a feature store: which features it holds, in which version of the format."""
 
 import json
-import os
 import zlib
 from pathlib import Path
 from typing import Any
 
 from smlstm.data.features import FeatureSpec
 from smlstm.errors import InputError
+from smlstm.files import sync_folder, write_whole
 
 _NAME = "smlstm-features"
 _VERSION = 1
@@ -48,13 +48,7 @@ def write_header(path: Path, spec: FeatureSpec) -> None:
     """Write the header wholly or not at all."""
     fields = spec.to_dict()
     content = {"format": _NAME, "version": _VERSION, "spec": fields, "crc32": _spec_checksum(fields)}
-    part = path / (HEADER + ".part")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path / HEADER)
-    sync_folder(path)
+    write_whole(path / HEADER, json.dumps(content, indent=2), durable=True)
     sync_folder(path.absolute().parent)
 
 
@@ -82,13 +76,3 @@ def read_header(path: Path) -> tuple[FeatureSpec, int]:
 
 def _spec_checksum(fields: Any) -> int:
     return zlib.crc32(json.dumps(fields, sort_keys=True).encode("ascii"))
-
-
-def sync_folder(path: Path) -> None:
-    """Force a folder's entries to the disk; systems that cannot open a folder do not need it."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

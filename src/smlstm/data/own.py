@@ -6,9 +6,9 @@ column everything is training data. A folder of photos has no captions: it can b
 
 from pathlib import Path, PurePath
 
+from smlstm.data.caption_table import read_table, why_no_captions
 from smlstm.data.photos import find_photos
 from smlstm.data.records import Dataset, Record, split_name
-from smlstm.data.tables import read_table, why_no_captions
 from smlstm.errors import InputError
 
 EXPECTED = "your own: a .csv, .tsv or .jsonl with path, caption and (if you have them) split, or a folder of photos"

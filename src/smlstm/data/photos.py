@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from smlstm.data.header import is_store
-from smlstm.vision.formats import SNIFFED_BYTES, sniff
+from smlstm.photo_formats import SNIFFED_BYTES, sniff
 
 SUFFIXES = frozenset((
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif",

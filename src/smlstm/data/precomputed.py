@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smlstm.data.features import FeatureSpec, Half, Rows, check_rows, find_rows
+from smlstm.data.features import FeatureSpec, Half, KeyedFeatures, Rows, check_rows
 from smlstm.data.files import read_lines
 from smlstm.data.records import Dataset, Record
 from smlstm.errors import InputError
@@ -63,7 +63,7 @@ def read(path: Path, scheme: str | None = None) -> Dataset:
     return Dataset("precomputed", path, tuple(records), tuple(notes))
 
 
-class PrecomputedFeatures:
+class PrecomputedFeatures(KeyedFeatures):
     """The arrays as features by key: memory-mapped, turned into float16 as they are read."""
 
     def __init__(self, path: str | Path) -> None:
@@ -78,29 +78,6 @@ class PrecomputedFeatures:
         keys = itertools.chain.from_iterable(part.keys for part in self._parts)
         self._index = {key: row for row, key in enumerate(keys)}
         self._ends = np.cumsum([len(part.keys) for part in self._parts])
-
-    @property
-    def spec(self) -> FeatureSpec:
-        """The shapes; what made the features is unknown."""
-        return self._spec
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._index
-
-    def keys(self) -> list[str]:
-        """Every key, in the order of the rows."""
-        return list(self._index)
-
-    def rows(self, keys: Sequence[str]) -> Rows:
-        """Rows of some keys; a key that is not there is refused by its name."""
-        return find_rows(self._index, keys, self.path)
-
-    def read(self, keys: Sequence[str]) -> tuple[Half, Half]:
-        """Regions (B x I x F) and their means (B x F) of some keys, in their order."""
-        return self.read_at(self.rows(keys))
 
     def read_at(self, rows: Sequence[int] | Rows) -> tuple[Half, Half]:
         """Regions (B x I x F) and their means (B x F) of some rows, in their order."""

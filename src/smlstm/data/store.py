@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smlstm.data.features import FeatureSpec, Half, Rows, check_rows, find_rows
+from smlstm.data.features import FeatureSpec, Half, KeyedFeatures, Rows, check_rows
 from smlstm.data.header import (
     HEADER,
     JOURNAL,
@@ -31,17 +31,17 @@ from smlstm.data.header import (
     RECORDS,
     make_folder,
     read_header,
-    sync_folder,
     write_header,
 )
 from smlstm.data.journal import Journal, write_all
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError, SmlstmError
+from smlstm.files import sync_folder
 
 _EXPONENT = np.uint16(0x7C00)  # all exponent bits set: infinite or not a number
 
 
-class FeatureStore:
+class FeatureStore(KeyedFeatures):
     """Float16 regions and contexts of many images by key. Open it with `FeatureStore.open`.
 
     A store opened for reading shows what was complete when it was opened. Reading is safe from several
@@ -99,11 +99,6 @@ class FeatureStore:
             raise
 
     @property
-    def spec(self) -> FeatureSpec:
-        """What made these features, and their shapes."""
-        return self._spec
-
-    @property
     def writable(self) -> bool:
         """Whether this is the one writer of the store."""
         return self._lock is not None
@@ -112,20 +107,6 @@ class FeatureStore:
     def record_bytes(self) -> int:
         """Bytes of one image's features."""
         return self._record
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._index
-
-    def keys(self) -> list[str]:
-        """Every key, in the order of the rows."""
-        return list(self._index)
-
-    def rows(self, keys: Sequence[str]) -> Rows:
-        """Rows of some keys; a key that is not there is refused by its name."""
-        return find_rows(self._index, keys, self.path)
 
     def append(
         self,
@@ -164,10 +145,6 @@ class FeatureStore:
     def source(self, key: str) -> str | None:
         """What a writer said that an image's features were made from, if it did; only a writer may ask."""
         return self._sources.get(key)
-
-    def read(self, keys: Sequence[str]) -> tuple[Half, Half]:
-        """Regions (B x I x F) and contexts (B x D) of some keys, in their order."""
-        return self.read_at(self.rows(keys))
 
     def read_at(self, rows: Sequence[int] | Rows) -> tuple[Half, Half]:
         """Regions (B x I x F) and contexts (B x D) of some rows, in their order; a row may come twice."""

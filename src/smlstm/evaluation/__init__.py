@@ -1,11 +1,10 @@
 """How good a matcher is: ranks and metrics, how far to trust them, protocols.
 
-Numbers of matrices are here. What needs models, data and photos is in its own file: `run` (saved models to a report),
-`matrices` (saved similarities), `judgement` (agreement with people's ratings).
+Numbers of matrices are here. What needs models, data and photos is in its own file: `evaluate` (saved models to a
+report), `matrices` (saved similarities), `judgement` (agreement with people's ratings).
 """
 
 from smlstm.evaluation.intervals import Difference, Interval, compare, metric_intervals
-from smlstm.evaluation.protocols import evaluate_all, evaluate_folds
 from smlstm.evaluation.ranks import BothWays, Metrics, Ranks, both_ways, metrics, ranks
 from smlstm.evaluation.results import Comparison, Result, comparisons, measure, result_of
 
@@ -20,8 +19,6 @@ __all__ = [
     "both_ways",
     "compare",
     "comparisons",
-    "evaluate_all",
-    "evaluate_folds",
     "measure",
     "metric_intervals",
     "metrics",

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.evaluation.intervals import Interval
-from smlstm.matcher import Matcher, evaluating
+from smlstm.matching.batch import ImageFeatures
+from smlstm.matching.matcher import Matcher, evaluating
 from smlstm.text import tokenise
 
 Floats = NDArray[np.float64]

@@ -5,9 +5,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from smlstm.batch import ImageFeatures
 from smlstm.data import Dataset, Features, Record
 from smlstm.data.scene_folder import PlacedObjects, has_places, read_places
 from smlstm.errors import InputError
@@ -15,6 +12,7 @@ from smlstm.evaluation.attention import Done, Pointing, measure_pointing
 from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.models import Candidate
 from smlstm.evaluation.removal import Filler, Removal, measure_removal
+from smlstm.matching.batch import ImageFeatures
 
 PHOTOS = 100
 """Photos that are looked at unless told otherwise: intervals are narrow enough to tell attention from chance."""
@@ -81,7 +79,7 @@ def measure_attention(
     for candidate in candidates:
         store = features[candidate.matcher.config.backbone]
         regions, context = store.read(list(chosen.gallery.keys))
-        images = ImageFeatures(torch.from_numpy(regions), torch.from_numpy(context))
+        images = ImageFeatures.from_numpy(regions, context)
         removal = []
         for filler in fillers:
             with bar(f"{candidate.name}: removing regions ({filler})") as done:

@@ -5,9 +5,7 @@ store that was given or into one in the user's cache. Beside a store in the cach
 where one of them was changed since, it is made anew.
 """
 
-import hashlib
 import json
-import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +15,11 @@ from smlstm.data import Dataset, Features, FeatureSpec, FeatureStore, Record, op
 from smlstm.data.header import is_store
 from smlstm.errors import InputError, SmlstmError
 from smlstm.evaluation.models import Candidate
-from smlstm.vision.backbones import Backbone, load_backbone
-from smlstm.vision.converted import cache_folder
+from smlstm.files import fingerprint, write_whole
+from smlstm.user_folders import cache_folder
+from smlstm.vision.backbones import Backbone
 from smlstm.vision.extract import Extractor, Skipped
+from smlstm.vision.photo_features import load_backbone_for
 
 Extracted = Callable[[int, int], None]
 """Told how many photos are done, of how many."""
@@ -127,10 +127,8 @@ def _continue(candidate: Candidate, dataset: Dataset, records: Sequence[Record],
         return FeaturePlan(where, stored.spec)
     lacking = f'{where} has no features of {len(missing)} of {len(records)} images, the first is "{missing[0].key}"'
     _refuse_missing_photos(dataset, missing, f"{lacking}, and they cannot be extracted: ")
-    # timm's models have one grid each and refuse to be given any.
-    grid = None if stored.spec.backbone.startswith("timm:") else math.isqrt(stored.spec.regions)
     try:
-        backbone = load_backbone(stored.spec.backbone, grid=grid)
+        backbone = load_backbone_for(stored.spec)
     except SmlstmError as error:
         raise InputError(f"{lacking}, and they cannot be extracted: {error}") from None
     different = stored.spec.difference(FeatureSpec(**backbone.facts))
@@ -146,11 +144,8 @@ def _load(candidate: Candidate, grid: int | None) -> Backbone:
     name = candidate.matcher.config.backbone
     if not name:
         raise InputError(f"{candidate.name} does not say which backbone it was trained on: give --features")
-    regions = candidate.matcher.config.regions
-    if grid is None and regions is not None and not name.startswith("timm:"):
-        grid = math.isqrt(regions)
     try:
-        return load_backbone(name, grid=grid)
+        return load_backbone_for(candidate.matcher.config, grid=grid)
     except SmlstmError as error:
         raise InputError(
             f"the features that {candidate.name} was trained on cannot be extracted ({error}): give --features"
@@ -170,7 +165,7 @@ def _refuse_missing_photos(dataset: Dataset, records: Sequence[Record], before: 
 def _cached(dataset: Dataset, backbone: Backbone) -> Path:
     """A store in the user's cache, named after the dataset's place and all that makes features differ."""
     made = "\n".join((str(dataset.root.resolve()), backbone.weights_sha256, backbone.preprocessing))
-    name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
+    name = f"{dataset.name}-{backbone.name}-{backbone.regions}-{fingerprint([made])[:12]}"
     return cache_folder() / "features" / name.replace(":", "-").replace("/", "-")
 
 
@@ -196,9 +191,7 @@ def _write_stamps(path: Path, known: dict[str, list[int]], records: Sequence[Rec
     stamps = {record.key: stamp for record in records if (stamp := _stamp(record)) is not None}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps({**known, **stamps}), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps({**known, **stamps}))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}; choose another place with --features") from None
 

@@ -1,6 +1,5 @@
 """What is ranked: the images of a split and all of their captions."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from smlstm.data import Dataset, Record
 from smlstm.errors import InputError
+from smlstm.files import fingerprint
 from smlstm.text.tokens import tokenise
 
 
@@ -27,8 +27,7 @@ class Gallery:
     @cached_property
     def fingerprint(self) -> str:
         """Equal for the same images and captions in the same order, wherever the dataset lies."""
-        content = json.dumps([self.keys, self.captions, self.image_of.tolist()])
-        return hashlib.sha256(content.encode()).hexdigest()
+        return fingerprint([json.dumps([self.keys, self.captions, self.image_of.tolist()])])
 
 
 def read_gallery(

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from smlstm.data import Dataset, Record
 from smlstm.data.files import read_lines
 from smlstm.errors import InputError
+from smlstm.evaluation.correlation import Correlation, correlation
 from smlstm.text.tokens import tokenise
 
 Kind = Literal["expert", "crowd"]
@@ -41,15 +42,6 @@ class Judgements:
     ratings: NDArray[np.float64]  # P, R: R is 3 for experts, 1 for the crowd
     own: int
     """Pairs that were left out because the caption is the image's own."""
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """How far scores and ratings agree, -1 to 1; not a number where all scores or all ratings are equal."""
-
-    kendall_b: float
-    kendall_c: float
-    spearman: float
 
 
 @dataclass(frozen=True)
@@ -92,21 +84,15 @@ def read_judgements(path: Path, kind: Kind, dataset: Dataset) -> Judgements:
 
 def correlate(scores: NDArray[np.floating], judgements: Judgements) -> Correlation:
     """Correlation of the pairs' scores (P) with all ratings, each a data point."""
-    from scipy import stats  # type: ignore[import-untyped]  # noqa: PLC0415 - only this needs it
-
     ratings = judgements.ratings
     if scores.shape != ratings.shape[:1]:
         raise InputError(f"{len(ratings)} rated pairs need {len(ratings)} scores, not {scores.shape}")
     if not np.isfinite(scores).all():
         raise InputError("a score is not a finite number: are the weights of the model damaged?")
-    points, said = np.repeat(scores, ratings.shape[1]), ratings.ravel()
+    points, said = np.repeat(scores, ratings.shape[1]).astype(np.float64), ratings.ravel()
     if np.ptp(points) == 0 or np.ptp(said) == 0:
         return Correlation(math.nan, math.nan, math.nan)
-    return Correlation(
-        float(stats.kendalltau(points, said, variant="b").statistic),
-        float(stats.kendalltau(points, said, variant="c").statistic),
-        float(stats.spearmanr(points, said).statistic),
-    )
+    return correlation(points, said)
 
 
 def _read(path: Path, kind: Kind) -> Iterator[_Line]:

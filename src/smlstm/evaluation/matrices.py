@@ -18,6 +18,7 @@ from smlstm.data.files import read_json
 from smlstm.errors import InputError
 from smlstm.evaluation.gallery import Gallery
 from smlstm.evaluation.models import Candidate, distinct_names
+from smlstm.files import write_whole
 
 _FORMAT = "smlstm-similarities"
 _VERSION = 1
@@ -66,9 +67,7 @@ def reserve(folder: Path, candidate: Candidate, gallery: Gallery, spec: FeatureS
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(file.name + ".part")
-        part.write_text(json.dumps(card), encoding="utf-8")
-        part.replace(file)
+        write_whole(file, json.dumps(card))
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
     return path
@@ -147,7 +146,7 @@ def _is_list_of(kind: type, value: object) -> bool:
 class Sum:
     """A running sum of matrices of one shape: the paper's ensemble, in the memory of one matrix.
 
-    `standardised` subtracts each matrix's mean and divides by its deviation first, as `Ensemble.standardise` does.
+    `standardised` subtracts each matrix's mean and divides by its deviation first.
     """
 
     def __init__(self, standardised: bool = False) -> None:

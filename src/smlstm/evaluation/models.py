@@ -1,6 +1,5 @@
 """Models to evaluate: saved folders, what to call them, and what features they need."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +8,9 @@ from pathlib import Path
 from smlstm.data import FeatureSpec
 from smlstm.device import choose_device
 from smlstm.errors import InputError
-from smlstm.matcher import Matcher
-from smlstm.pretrained import is_pair, model_folder
+from smlstm.files import fingerprint
+from smlstm.matching.matcher import Matcher
+from smlstm.pair import is_pair, model_folder
 from smlstm.text.language_model import language_model
 
 
@@ -80,11 +80,8 @@ def _model_folder(folder: Path) -> Path:
 
 def files_fingerprint(folder: Path) -> str:
     """Of a saved model's files: the same for the same weights, configuration and vocabulary."""
-    digest = hashlib.sha256(language_model().digest.encode())
+    parts: list[str | Path] = [language_model().digest]
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".json", ".safetensors"):
-            digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
-            with path.open("rb") as file:
-                for block in iter(lambda: file.read(1 << 20), b""):
-                    digest.update(block)
-    return digest.hexdigest()
+            parts += [path.relative_to(folder).as_posix() + "\0", path]
+    return fingerprint(parts)

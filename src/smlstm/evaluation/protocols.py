@@ -15,19 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlstm.errors import InputError
-from smlstm.evaluation.ranks import BothWays, Metrics, Ranks, both_ways, ranks
+from smlstm.evaluation.ranks import BothWays, Metrics, Ranks, ranks
 
 FOLD = 1000
-
-
-def evaluate_all(scores: NDArray[np.floating], image_of: NDArray[np.integer]) -> BothWays:
-    """Every image against every sentence."""
-    return both_ways(ranks(scores, image_of))
-
-
-def evaluate_folds(scores: NDArray[np.floating], image_of: NDArray[np.integer], fold: int = FOLD) -> BothWays:
-    """Means over consecutive folds of images; images beyond the last whole fold are refused, not dropped."""
-    return mean_of([both_ways(part) for part in fold_ranks(scores, image_of, fold)])
 
 
 def refuse_broken_folds(images: int, fold: int = FOLD) -> None:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
 from smlstm.evaluation.attention import Done, bootstrap_ratio
 from smlstm.evaluation.intervals import Interval
-from smlstm.matcher import Matcher, evaluating
+from smlstm.matching.batch import ImageFeatures
+from smlstm.matching.matcher import Matcher, evaluating
 
 Floats = NDArray[np.float64]
 Filler = Literal["mean", "zero"]

@@ -10,7 +10,7 @@
 from smlstm.explain.average import AveragedMaps, average_maps, average_records
 from smlstm.explain.explanation import Explanation, explain, explain_encoded
 from smlstm.explain.output import write, write_averages, write_comparison
-from smlstm.explain.photos import explain_photos, explain_records, load_photo_backbone
+from smlstm.explain.photos import explain_photos, explain_records
 
 __all__ = [
     "AveragedMaps",
@@ -21,7 +21,6 @@ __all__ = [
     "explain_encoded",
     "explain_photos",
     "explain_records",
-    "load_photo_backbone",
     "write",
     "write_averages",
     "write_comparison",

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from smlstm.batch import ImageFeatures, Saliency
 from smlstm.data import Features, Record
 from smlstm.errors import InputError
 from smlstm.explain.explanation import grid_side
-from smlstm.matcher import Matcher, evaluating
+from smlstm.matching.batch import ImageFeatures, Saliency
+from smlstm.matching.matcher import Matcher, evaluating
 from smlstm.text import tokenise
 
 
@@ -104,7 +104,7 @@ def average_records(
                 progress(start, len(items))
             part = items[start : start + batch]
             regions, context = features.read([key for key, _ in part])
-            yield ImageFeatures(torch.from_numpy(regions), torch.from_numpy(context)), [text for _, text in part]
+            yield ImageFeatures.from_numpy(regions, context), [text for _, text in part]
 
     return average_maps(matcher, batches(), name)
 

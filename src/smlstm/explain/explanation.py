@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from smlstm.batch import Batch, ImageFeatures, Saliency
 from smlstm.errors import InputError
 from smlstm.explain.maps import resize_map
-from smlstm.matcher import Matcher, evaluating
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency
+from smlstm.matching.matcher import Matcher, evaluating
 from smlstm.text import tokenise
 
 Floats = NDArray[np.float32]

@@ -9,8 +9,9 @@ from PIL import Image
 from smlstm.errors import InputError
 from smlstm.explain.average import AveragedMaps
 from smlstm.explain.explanation import Explanation
-from smlstm.explain.page import averages_page, comparison_page, gallery_page
+from smlstm.explain.html import averages_page, comparison_page, gallery_page
 from smlstm.explain.picture import averages, comparison, gallery
+from smlstm.files import printable, whole_file
 
 ENDINGS = (".png", ".html")
 
@@ -40,12 +41,8 @@ def check_ending(path: Path) -> None:
 
 def _write(path: Path, picture: Callable[[], Image.Image], page: Callable[[], str]) -> None:
     check_ending(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with whole_file(path, shared=True) as file:
         if path.suffix.lower() == ".png":
-            picture().save(part, "PNG")
+            picture().save(file, "PNG")
         else:
-            part.write_text(page(), encoding="utf-8", errors="backslashreplace")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+            file.write(printable(page()).encode())

@@ -24,7 +24,7 @@ from smlstm.explain.explanation import Explanation
 from smlstm.explain.maps import colour_map, multiply, overlay
 
 PANEL = 300
-STEPS_A_ROW = 4
+STEPS_PER_ROW = 4
 _TALLEST = 32_000
 MOST = 4.0
 """The most even shares that colours tell apart where several maps share a scale."""
@@ -58,7 +58,7 @@ def picture_of(explanation: Explanation) -> Image.Image:
     """One pair: the photo, then a column a step."""
     limit = colour_limit([explanation.even_shares])
     columns = [_step(explanation, step, limit) for step in range(explanation.steps)]
-    rows = [columns[start : start + STEPS_A_ROW] for start in range(0, len(columns), STEPS_A_ROW)]
+    rows = [columns[start : start + STEPS_PER_ROW] for start in range(0, len(columns), STEPS_PER_ROW)]
     photo = down(
         [
             text(explanation.name, PANEL, bold=True),
@@ -139,7 +139,7 @@ def comparison(explanations: Mapping[str, Sequence[Explanation]]) -> Image.Image
         ]
         for name, each in pair.items():
             maps = [_small_step(each, step, limit) for step in range(each.steps)]
-            lines = [across(maps[start : start + STEPS_A_ROW], gap=8) for start in range(0, len(maps), STEPS_A_ROW)]
+            lines = [across(maps[start : start + STEPS_PER_ROW], gap=8) for start in range(0, len(maps), STEPS_PER_ROW)]
             title = text(f"{name}: {each.scores[-1]:.2f}", max(line.width for line in lines), bold=True)
             sides.append(down([title, *lines]))
         body = across(sides, gap=32)

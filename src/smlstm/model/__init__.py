@@ -10,13 +10,15 @@
 | `aggregation.py` | 3.4 the LSTM over steps and the matching score |
 | `smlstm.py` | the whole model and its variants |
 | `objective.py` | 3.5 ranking loss and doubly stochastic regulariser |
-| `mnlm.py` | the baseline and initialiser (Kiros et al. 2014) |
+| `whole.py`, `instances.py` | beyond the paper: a global score, an instance score |
+| `readers.py` | beyond the paper: a language model reads, or two readers do |
+| `mnlm.py` | the baseline from which training starts (Kiros et al. 2014) |
 | `ensemble.py` | 4.2 sm-LSTM*, sums of similarity matrices |
 """
 
 from smlstm.model.config import MNLMConfig, ObjectiveConfig, Preset, SMLSTMConfig, compact, paper
-from smlstm.model.ensemble import Ensemble, sum_matrices
-from smlstm.model.mnlm import MNLM, initialise_from_mnlm
+from smlstm.model.ensemble import Ensemble
+from smlstm.model.mnlm import MNLM
 from smlstm.model.smlstm import SMLSTM
 
 __all__ = [
@@ -28,7 +30,5 @@ __all__ = [
     "Preset",
     "SMLSTMConfig",
     "compact",
-    "initialise_from_mnlm",
     "paper",
-    "sum_matrices",
 ]

@@ -54,3 +54,12 @@ class Comparison(nn.Module):
 def attended(saliency: Tensor, candidates: Tensor) -> Tensor:
     """a'_t or w'_t: candidates weighted by their saliency; B, n, C and B, C, width -> B, n, width."""
     return saliency @ candidates
+
+
+def cosines(first: Tensor, second: Tensor) -> Tensor:
+    """Of two that broadcast to the pairs; M, N or 1, S and M or 1, N, S -> M, N."""
+    if first.shape[1] == 1 and second.shape[0] == 1:
+        return functional.normalize(first[:, 0], dim=1) @ functional.normalize(second[0], dim=1).T
+    lengths = torch.linalg.vector_norm(first, dim=2) * torch.linalg.vector_norm(second, dim=2)
+    found: Tensor = (first * second).sum(2) / lengths.clamp(min=1e-6)
+    return found

@@ -18,13 +18,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from smlstm.matcher import MatcherConfig
+from smlstm.matching.matcher import MatcherConfig
 from smlstm.text.language_model import WIDTH
 
 # The upper bound keeps a tampered configuration from asking for all memory there is.
 Positive = Annotated[int, Field(gt=0, le=1 << 16)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-FeatureScale = Literal["none", "rms"]
 Pooling = Literal["last", "max", "mean"]
 
 
@@ -40,11 +39,6 @@ class SMLSTMConfig(MatcherConfig):
     )
     comparison: Literal["additive", "product"] = Field(
         default="product", description="how two attended instances are compared; the paper's is `additive`"
-    )
-    feature_scale: FeatureScale = Field(
-        default="rms",
-        description="`rms` divides an image's regions (and its context) by their root mean square: raw VGG "
-        "activations reach the hundreds, where every sigmoid is flat",
     )
     global_score: bool = Field(
         default=False,
@@ -65,11 +59,11 @@ class SMLSTMConfig(MatcherConfig):
         description="w_j is the BLSTM's state at word j, as in the paper, or the word's vector itself, which is enough "
         "where a language model made it of the whole sentence",
     )
-    context_words: Literal["same", "learned", "both"] = Field(
+    context_words: Literal["same", "both"] = Field(
         default="same",
-        description="n is made of the vectors that words are made of; or, where those come from a language model, of "
-        "vectors learned for it, one a word of the vocabulary: two ways to read a sentence know more than one. With "
-        "`both`, global_score also compares what the language model's words say on average",
+        description="n is made of the vectors that words are made of; or, with `both`, where those come from a "
+        "language model, of vectors learned for it, one a word of the vocabulary, and global_score also compares "
+        "what the language model's words say on average: two ways to read a sentence know more than one",
     )
     word_width: Positive = Field(description="G, twice the BLSTM's hidden width; without a BLSTM the vector's width")
     sentence_width: Positive = Field(description="E, width of the sentence's global context n")
@@ -93,12 +87,10 @@ class SMLSTMConfig(MatcherConfig):
     def _word_width_fits(self) -> "SMLSTMConfig":
         if self.words == "blstm" and self.word_width % 2:
             raise ValueError(f"word_width is {self.word_width}, but two directions must share it evenly")
-        if self.context_words != "same" and not self.language_model:
-            raise ValueError(
-                f"context_words is `{self.context_words}`, but all words are without a language_model: leave it out"
-            )
+        if self.context_words == "both" and not self.language_model:
+            raise ValueError("context_words is `both`, but without language_model all words are learned: leave it out")
         if self.context_words == "both" and not self.global_score:
-            raise ValueError("context_words is `both`, but only global_score has use for it: set it, or take `learned`")
+            raise ValueError("context_words is `both`, but only global_score has use for it: set it, or leave this out")
         if self.image_pooling == "max" and not self.global_score:
             raise ValueError("image_pooling is `max`, but only global_score has use for it: set it, or leave this out")
         vector_width = WIDTH if self.language_model else self.embedding_width
@@ -110,15 +102,14 @@ class SMLSTMConfig(MatcherConfig):
 class MNLMConfig(MatcherConfig):
     """An MNLM (Kiros et al. 2014): linear image embedding, LSTM sentence embedding, one space."""
 
-    feature_scale: FeatureScale = "rms"
-    embedding_width: Positive = 300
+    embedding_width: Positive = Field(default=300, description="width of a word vector")
     sentence_width: Positive = Field(description="E, width of the joint space and of the sentence LSTM")
     sentence_pooling: Pooling = Field(
         default="last",
         description="v is made of the LSTM's `last` state, as Kiros et al. do, of the `max` of all its states, or, "
         "without an LSTM, of the `mean` of the word vectors",
     )
-    dropout: Share = 0.0
+    dropout: Share = Field(default=0.0, description="on m and on word vectors, in training")
 
 
 class ObjectiveConfig(BaseModel):
@@ -139,11 +130,8 @@ class ObjectiveConfig(BaseModel):
     temperature: float = Field(
         default=0.05, gt=0, description="of `contrast`: scores that differ by less are hardly told apart"
     )
-    regulariser: float = Field(default=100.0, ge=0, description="lambda")
-    regulariser_scale: Literal["mean", "sum"] = Field(
-        default="mean",
-        description="whether the squares are averaged or summed over the candidates of an image or sentence; "
-        "under `sum` lambda = 100 would outweigh the ranking loss several hundredfold",
+    regulariser: float = Field(
+        default=100.0, ge=0, description="lambda; squares are averaged over the candidates of an image or sentence"
     )
 
 

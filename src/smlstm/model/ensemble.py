@@ -3,8 +3,8 @@
     s = sum_k s_k                              the paper's
     s = sum_k (s_k - mean_k) / deviation_k     standardised: no member counts more because its scores are wider
 
-`sum_matrices` works on whole matrices, as the paper does. `Ensemble` is a `Matcher`: its means and deviations
-are fixed numbers (measured once, see `standardise`), so that a pair's score does not depend on its batch.
+`Ensemble` is a `Matcher`: its means and deviations are fixed numbers, 0 and 1 unless set, so that a pair's score does
+not depend on its batch. Whole matrices are added by `evaluation/matrices.py`.
 """
 
 from collections.abc import Sequence
@@ -14,25 +14,9 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher, MatcherConfig, refuse_single_sentence
-
-
-def sum_matrices(matrices: Sequence[Tensor], standardise: bool = False) -> Tensor:
-    """Add similarity matrices of the same images and sentences up, each standardised first if so wished."""
-    if len({tuple(matrix.shape) for matrix in matrices}) != 1:
-        shapes = ", ".join(str(tuple(matrix.shape)) for matrix in matrices)
-        raise InputError(f"similarity matrices of one shape can be summed, these are {shapes or 'none'}")
-    if standardise:
-        matrices = [(matrix - matrix.mean()) / _deviation(matrix) for matrix in matrices]
-    return torch.stack(list(matrices)).sum(0)
-
-
-def _deviation(matrix: Tensor) -> Tensor:
-    """The standard deviation, 1 for a matrix of equal scores."""
-    deviation = matrix.std(correction=0)
-    return torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
+from smlstm.matching.matcher import Matcher, MatcherConfig, refuse_single_sentence
 
 
 @dataclass(frozen=True)
@@ -71,12 +55,6 @@ class Ensemble(Matcher):
 
     def _matchers(self) -> list[Matcher]:
         return [cast(Matcher, member) for member in self.members]
-
-    @torch.no_grad()
-    def standardise(self, images: Batch, sentences: Batch) -> None:
-        """Fix each member's mean and deviation from the scores of these images and sentences."""
-        for k, matrix in enumerate(self.scores(images, sentences)):
-            self.means[k], self.deviations[k] = matrix.mean(), _deviation(matrix)
 
     def _encode_images(self, features: ImageFeatures) -> EncodedByMembers:
         return EncodedByMembers(tuple(member.encode_images(features) for member in self._matchers()))

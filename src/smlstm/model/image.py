@@ -4,22 +4,18 @@
     m   = the last fully connected layer's output
 
 Both come from a frozen CNN and are data here: any backbone, any grid. The paper does not say how they are
-scaled. `rms` divides all regions of an image by their common root mean square, so that bright and dull regions
-keep their proportion, and the context by its own.
+scaled. Raw VGG activations reach the hundreds, where every sigmoid is flat: all regions of an image are divided by
+their common root mean square, so that bright and dull regions keep their proportion, and the context by its own.
 """
 
 import torch
 from torch import Tensor
 
-from smlstm.model.config import FeatureScale
-
 _SMALLEST = 1e-6
 
 
-def scaled(values: Tensor, scale: FeatureScale) -> Tensor:
-    """Bring regions, or contexts, to a common size: `rms` divides each image's by their root mean square; M, ... ."""
-    if scale == "none":
-        return values
+def scaled(values: Tensor) -> Tensor:
+    """Regions, or contexts, divided by the root mean square of each image's; M, ... ."""
     # Squares of VGG's activations overflow half precision.
     wide = values.to(torch.promote_types(values.dtype, torch.float32))
     rms = wide.square().mean(dim=tuple(range(1, values.dim())), keepdim=True).sqrt()

@@ -17,8 +17,8 @@ The pairwise doubly stochastic regulariser is printed without a square,
     lambda (sum_i (1 - sum_t p_ti) + sum_j (1 - sum_t q_tj)),
 
 which is the constant lambda (I + J - 2T) with no gradient, since each map sums to 1. Xu et al. (2015), where it
-comes from, square each bracket, and so do we. Scale: `mean` divides each of the two sums by its number of real
-candidates (I, or the sentence's words), so that lambda does not depend on the grid; `sum` does not.
+comes from, square each bracket, and so do we. Each of the two sums is divided by its number of real candidates (I, or
+the sentence's words), so that lambda does not depend on the grid.
 """
 
 import math
@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from smlstm.batch import Saliency
+from smlstm.matching.batch import Saliency
 from smlstm.model.config import ObjectiveConfig
 
 
@@ -68,10 +68,10 @@ def _mismatched(
 
 def draw(mismatched: Tensor, count: int, generator: torch.Generator | None = None) -> Tensor:
     """Keep at most `count` of each row's True places, uniformly; the same shape."""
-    lots = torch.rand(mismatched.shape, generator=generator).to(mismatched.device)
-    lots = lots.masked_fill(~mismatched, -1.0)
+    draws = torch.rand(mismatched.shape, generator=generator).to(mismatched.device)
+    draws = draws.masked_fill(~mismatched, -1.0)
     chosen = torch.zeros_like(mismatched)
-    return chosen.scatter(1, lots.topk(count, dim=1).indices, True) & mismatched
+    return chosen.scatter(1, draws.topk(count, dim=1).indices, True) & mismatched
 
 
 def collapse_loss(config: ObjectiveConfig, mismatched: int) -> float:
@@ -82,21 +82,18 @@ def collapse_loss(config: ObjectiveConfig, mismatched: int) -> float:
     return 2 * config.margin * (used if config.form == "sum" else 1)
 
 
-def doubly_stochastic(saliency: Tensor, mask: Tensor | None, config: ObjectiveConfig) -> Tensor:
+def doubly_stochastic(saliency: Tensor, mask: Tensor | None) -> Tensor:
     """The regulariser of one side without lambda: P, T, C -> a mean over the P pairs; padding is left out."""
     missed = (1 - saliency.sum(1)).square()  # P, C
     if mask is not None:
         if mask.shape != missed.shape:
             raise ValueError(f"a mask of {tuple(mask.shape)} does not fit maps of {tuple(missed.shape)}")
         missed = missed * mask
-    total = missed.sum(1)
-    if config.regulariser_scale == "mean":
-        real = missed.shape[1] if mask is None else mask.sum(1)
-        total = total / real
-    return total.mean()
+    real = missed.shape[1] if mask is None else mask.sum(1)
+    return (missed.sum(1) / real).mean()
 
 
 def regulariser(saliency: Saliency, words: Tensor, config: ObjectiveConfig) -> Tensor:
     """lambda times the regulariser of both sides, for matched pairs; words (P, J) is True on real words."""
-    image = doubly_stochastic(saliency.image, None, config)
-    return config.regulariser * (image + doubly_stochastic(saliency.sentence, words, config))
+    image = doubly_stochastic(saliency.image, None)
+    return config.regulariser * (image + doubly_stochastic(saliency.sentence, words))

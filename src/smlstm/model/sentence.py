@@ -12,11 +12,9 @@ first real word to the last, the backward one over the real words in reverse, so
 import torch
 from torch import Tensor, nn
 
-from smlstm.batch import Tokens
-from smlstm.matcher import MatcherConfig
+from smlstm.matching.batch import Tokens
 from smlstm.model.config import Pooling
 from smlstm.text import PADDING
-from smlstm.text.language_model import WIDTH
 
 
 class WordEmbedding(nn.Embedding):
@@ -32,23 +30,6 @@ class WordEmbedding(nn.Embedding):
     def forward(self, tokens: Tokens) -> Tensor:  # type: ignore[override]
         """Word vectors; N, J, width."""
         return super().forward(tokens.ids)
-
-
-class ReadWords(nn.Module):
-    """What a language model made of each word, brought to one size; a word that was dropped is the zero vector."""
-
-    def forward(self, tokens: Tokens) -> Tensor:
-        """Word vectors; N, J, width."""
-        assert tokens.vectors is not None
-        vectors = tokens.vectors
-        return vectors * torch.rsqrt(vectors.square().mean(2, keepdim=True) + 1e-6)
-
-
-def word_vectors(config: MatcherConfig, words: int, embedding_width: int) -> tuple[nn.Module, int]:
-    """Where a matcher's word vectors come from, and how wide they are."""
-    if config.language_model:
-        return ReadWords(), WIDTH
-    return WordEmbedding(words, embedding_width), embedding_width
 
 
 class SentenceContext(nn.Module):
@@ -88,14 +69,6 @@ class SentenceWords(nn.Module):
         back, _ = self.backwards(reverse_words(vectors, tokens))
         words = torch.cat([ahead, reverse_words(back, tokens)], dim=2)
         return words.masked_fill(~tokens.mask[:, :, None], 0.0)
-
-
-class PlainWords(nn.Module):
-    """w_j: the word vectors themselves."""
-
-    def forward(self, vectors: Tensor, tokens: Tokens) -> Tensor:
-        """Word vectors (N, J, G), zero on padding."""
-        return vectors.masked_fill(~tokens.mask[:, :, None], 0.0)
 
 
 def reverse_words(vectors: Tensor, tokens: Tokens) -> Tensor:

@@ -16,22 +16,8 @@ other axis and is computed once: with h_0 = 0 that is all of step 1's attention.
 | `ctx` | the global contexts m and n themselves | - |
 | `full` | attention | m, n |
 
-With `global_score`, what the steps say is added to what the whole image and the whole sentence say, MNLM's score:
-
-    s = w_hs . sig(W_hh h_T + b_h) + b_s + x . v       x = unit(m W_I + b), v = unit(n)
-
-and with `image_pooling` `max`, x = unit(m W_I + b + max_i a_i W_R): m is often a mean over regions, in which what is
-small is faint. With `context_words` `both` there are two such cosines, each with an x of its own: n is then made once
-of learned vectors, and once as a linear map of the mean of the language model's.
-
-With `instance_score`, what the steps say is added to how well the attended instances agree, step by step, as the Dual
-Attention Networks of Nam et al. 2017 score them: a short way from the score to what is attended
-
-    s = w_hs . sig(W_hh h_T + b_h) + b_s + 1/T sum_t cos(a'_t U + b_u, w'_t V + b_v)
-
-The paper has no such terms; it adds the scores of two models up only once they are trained. For the same reason each
-term is trained by a ranking loss of its own: on a loss of their sum the steps learn next to nothing, since the contexts
-alone soon tell all training captions apart (docs/experiments.md).
+Beyond the paper, and off unless asked for: terms that are added to its score (whole.py, instances.py), and other ways
+to read a sentence (readers.py).
 """
 
 from dataclasses import dataclass
@@ -39,17 +25,18 @@ from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.errors import InputError
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
+from smlstm.matching.matcher import Matcher
 from smlstm.model.aggregation import Aggregation, State
 from smlstm.model.attention import ContextModulatedAttention, saliency
-from smlstm.model.comparison import Comparison, attended
+from smlstm.model.comparison import Comparison, attended, cosines
 from smlstm.model.config import SMLSTMConfig
 from smlstm.model.image import scaled
-from smlstm.model.sentence import PlainWords, SentenceContext, SentenceWords, WordEmbedding, word_vectors
+from smlstm.model.instances import mean_agreement
+from smlstm.model.readers import sentence_contexts, sentence_words, word_vectors
+from smlstm.model.whole import image_whole, image_wholes, sentence_whole, whole_scores
 from smlstm.text import Vocabulary
 
 
@@ -84,114 +71,56 @@ class SMLSTM(Matcher):
     def __init__(self, config: SMLSTMConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
         self.attends = config.variant != "ctx"  # type: ignore[misc]
-        selects = config.variant in ("att", "full")
-        in_context = config.variant == "full"
-        by_context = config.variant == "ctx"
-
-        self.embedding, vector_width = word_vectors(config, len(vocabulary), config.embedding_width)
         self.dropout = nn.Dropout(config.dropout)
         self.feature_dropout = nn.Dropout(config.feature_dropout)
-        self.sentence_context: SentenceContext | None = None
-        self.context_embedding: WordEmbedding | None = None
-        if in_context or by_context or config.global_score:
-            width = vector_width
-            if config.context_words != "same":
-                width = config.embedding_width
-                self.context_embedding = WordEmbedding(len(vocabulary), width)
-            self.sentence_context = SentenceContext(width, config.sentence_width, config.sentence_pooling)
-        self.read_context: SentenceContext | None = None
-        if config.context_words == "both":
-            self.read_context = SentenceContext(vector_width, config.sentence_width, "mean")
-        self.words: SentenceWords | PlainWords | None = None
-        if not by_context:
-            blstm = config.words == "blstm"
-            self.words = SentenceWords(vector_width, config.word_width) if blstm else PlainWords()
-
-        def attention(candidate_width: int, context_width: int) -> ContextModulatedAttention:
-            return ContextModulatedAttention(
-                candidate_width,
-                context_width if in_context else None,
-                config.hidden_width,
-                config.attention_width,
-                config.modulation,
-            )
-
-        self.image_attention = attention(config.region_width, config.context_width) if selects else None
-        self.sentence_attention = attention(config.word_width, config.sentence_width) if selects else None
-        self.comparison = Comparison(
-            config.context_width if by_context else config.region_width,
-            config.sentence_width if by_context else config.word_width,
-            config.similarity_width,
-            config.comparison,
-            config.dropout,
-        )
+        # 3.1: word vectors; n, between two that are None in the paper; w_j
+        self.embedding, width = word_vectors(config, len(vocabulary), config.embedding_width)
+        contexts = sentence_contexts(config, len(vocabulary), width)
+        self.context_embedding, self.sentence_context, self.read_context = contexts
+        self.words = sentence_words(config, width)
+        # 3.2, 3.3: f_p and f_q
+        self.image_attention = _attention(config, config.region_width, config.context_width)
+        self.sentence_attention = _attention(config, config.word_width, config.sentence_width)
+        # 3.4: s_t, h_t and s
+        compared = (config.region_width, config.word_width)
+        if config.variant == "ctx":
+            compared = (config.context_width, config.sentence_width)
+        self.comparison = Comparison(*compared, config.similarity_width, config.comparison, config.dropout)
         self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
-        whole_width = config.sentence_width * (2 if config.context_words == "both" else 1)
-        self.image_whole = nn.Linear(config.context_width, whole_width) if config.global_score else None  # W_I
-        self.region_whole = (
-            nn.Linear(config.region_width, whole_width, bias=False) if config.image_pooling == "max" else None
-        )  # W_R
+        # None in the paper: the global score
+        self.image_whole, self.region_whole = image_wholes(config)
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
-        scale = self.config.feature_scale
-        features = ImageFeatures(scaled(features.regions, scale), scaled(features.context, scale))
-        whole = self._image_whole(features)
-        context = self.feature_dropout(features.context)
-        if self.config.variant == "ctx":
-            return EncodedSide(self.comparison.image(context)[:, None], None, None, None, whole)
-        regions = features.regions
-        if self.training and self.config.feature_dropout:
-            regions = regions * self.feature_dropout(torch.ones_like(regions[:, :1]))  # M, I, F times M, 1, F
-        keys = reference = None
-        if self.image_attention is not None:
-            keys, reference = self.image_attention.keys(regions), self.image_attention.reference(context)
-        return EncodedSide(self.comparison.image(regions), None, keys, reference, whole)
+        features = ImageFeatures(scaled(features.regions), scaled(features.context))
+        whole = image_whole(self.image_whole, self.region_whole, features, self.dropout, self.config.sentence_width)
+        m = self.feature_dropout(features.context)  # M, D
+        # In the variant `ctx` the contexts stand in for the instances.
+        a = m[:, None] if self.config.variant == "ctx" else self._with_some_channels(features.regions)  # M, I, F
+        keys, reference = _keys(self.image_attention, a, m)
+        return EncodedSide(self.comparison.image(a), None, keys, reference, whole)
 
-    def _image_whole(self, features: ImageFeatures) -> Tensor | None:
-        """x; M, E, or 2E of two readers. None without `global_score`."""
-        if self.image_whole is None:
-            return None
-        x = self.image_whole(self.dropout(features.context))
-        if self.region_whole is not None:
-            x = x + self.region_whole(self.dropout(features.regions)).amax(1)
-        return self._units(x)
-
-    def _units(self, whole: Tensor) -> Tensor:
-        """Each reader's part as a unit vector: a product of two wholes is the sum of their parts' cosines."""
-        width = self.config.sentence_width
-        parts = whole.view(len(whole), whole.shape[1] // width, width)
-        # Not in half precision, whose coarse steps would tie.
-        return functional.normalize(parts.to(torch.promote_types(parts.dtype, torch.float32)), dim=2).flatten(1)
+    def _with_some_channels(self, regions: Tensor) -> Tensor:
+        """Feature dropout of the same channels in all regions of an image; M, I, F."""
+        if not self.training or not self.config.feature_dropout:
+            return regions
+        kept: Tensor = self.feature_dropout(torch.ones_like(regions[:, :1]))  # M, 1, F
+        return regions * kept
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
         vectors = self.dropout(self.embedding(tokens))  # N, J, embedding
-        context = None
-        if self.sentence_context is not None:
-            learned = self.context_embedding
-            read = vectors if learned is None else self.dropout(learned(tokens))
-            context = self.sentence_context(read, tokens)  # N, E
-        whole = None
-        if context is not None and self.config.global_score:
-            others = [] if self.read_context is None else [self.read_context(vectors, tokens)]
-            whole = self._units(torch.cat([context, *others], 1))
+        learned = vectors if self.context_embedding is None else self.dropout(self.context_embedding(tokens))
+        n = None if self.sentence_context is None else self.sentence_context(learned, tokens)  # N, E
+        other = None if self.read_context is None else self.read_context(vectors, tokens)
+        whole = None if n is None or self.image_whole is None else sentence_whole(n, other)
         if self.words is None:
-            return EncodedSide(self.comparison.sentence(context)[:, None], None, None, None, whole)
-        words = self.words(vectors, tokens)  # N, J, G
-        keys = reference = None
-        if self.sentence_attention is not None:
-            keys = self.sentence_attention.keys(words)
-            reference = None if context is None else self.sentence_attention.reference(context)
-        return EncodedSide(self.comparison.sentence(words), tokens.mask, keys, reference, whole)
+            return EncodedSide(self.comparison.sentence(n)[:, None], None, None, None, whole)
+        w = self.words(vectors, tokens)  # N, J, G
+        keys, reference = _keys(self.sentence_attention, w, n)
+        return EncodedSide(self.comparison.sentence(w), tokens.mask, keys, reference, whole)
 
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of all pairs; M, N."""
         return self._terms(self._run(_side(images), _side(sentences)), _side(images), _side(sentences)).sum(2)
-
-    def score_and_attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> tuple[Tensor, Saliency]:
-        """Scores of all pairs, and the saliency of chosen ones without computing them again."""
-        terms, chosen = self.score_terms(images, sentences, pairs)
-        assert chosen is not None
-        return terms.sum(2), chosen
 
     def score_terms(
         self, images: Batch, sentences: Batch, pairs: Tensor | None = None
@@ -224,16 +153,10 @@ class SMLSTM(Matcher):
         ]
 
     def _terms(self, steps: list[Step], images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
-        """What the steps say in the end and what is added to it; M, N, K."""
-        terms = [self.aggregation.score(steps[-1].state.hidden)]
-        if images.whole is not None and sentences.whole is not None:
-            width = self.config.sentence_width
-            for x, v in zip(torch.split(images.whole, width, 1), torch.split(sentences.whole, width, 1), strict=True):
-                terms.append(_cosines(x[:, None], v[:, None] if aligned else v[None]))
-        agreements = [step.agreement for step in steps if step.agreement is not None]
-        if agreements:
-            terms.append(torch.stack([agreement.expand_as(terms[0]) for agreement in agreements]).mean(0))
-        return torch.stack(terms, 2)
+        """The paper's score, and what is added to it beyond the paper; M, N, K."""
+        score = self.aggregation.score(steps[-1].state.hidden)
+        wholes = whole_scores(images.whole, sentences.whole, self.config.sentence_width, aligned)
+        return torch.stack([score, *wholes, *mean_agreement([step.agreement for step in steps], score)], 2)
 
     def attend(self, images: Batch, sentences: Batch, pairs: Tensor) -> Saliency:
         """Saliency maps of chosen pairs; `mean` looks everywhere alike, `ctx` nowhere."""
@@ -277,8 +200,27 @@ class SMLSTM(Matcher):
             seen = attended(p, images.candidates)  # M, N or 1, S
             said = across(attended(q, sentences.candidates))  # M or 1, N, S
             state = self.aggregation(self.comparison(seen, said), state)
-            steps.append(Step(p, q, state, _cosines(seen, said) if self.config.instance_score else None))
+            steps.append(Step(p, q, state, cosines(seen, said) if self.config.instance_score else None))
         return steps
+
+
+def _attention(config: SMLSTMConfig, candidate_width: int, context_width: int) -> ContextModulatedAttention | None:
+    """f_p or f_q; None for the variants that do not attend."""
+    if config.variant not in ("att", "full"):
+        return None
+    context = context_width if config.variant == "full" else None
+    return ContextModulatedAttention(
+        candidate_width, context, config.hidden_width, config.attention_width, config.modulation
+    )
+
+
+def _keys(
+    attention: ContextModulatedAttention | None, candidates: Tensor, context: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """What attention makes of one side alone; B, C, A and B, A."""
+    if attention is None:
+        return None, None
+    return attention.keys(candidates), None if context is None else attention.reference(context)
 
 
 def _saliency(attention: ContextModulatedAttention | None, side: EncodedSide, hidden: Tensor | None) -> Tensor:
@@ -287,15 +229,6 @@ def _saliency(attention: ContextModulatedAttention | None, side: EncodedSide, hi
         return saliency(side.candidates.new_zeros(len(side), 1, side.candidates.shape[1]), side.mask)
     assert side.keys is not None
     return saliency(attention.logits(side.keys, side.reference, hidden), side.mask)
-
-
-def _cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Of two that broadcast to the pairs; M, N or 1, S and M or 1, N, S -> M, N."""
-    if first.shape[1] == 1 and second.shape[0] == 1:
-        return functional.normalize(first[:, 0], dim=1) @ functional.normalize(second[0], dim=1).T
-    lengths = torch.linalg.vector_norm(first, dim=2) * torch.linalg.vector_norm(second, dim=2)
-    cosines: Tensor = (first * second).sum(2) / lengths.clamp(min=1e-6)
-    return cosines
 
 
 def _pick(saliency: Tensor, first: Tensor, second: Tensor) -> Tensor:

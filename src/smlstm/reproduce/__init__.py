@@ -14,6 +14,6 @@
 
 from smlstm.reproduce.config import ReproduceConfig, read_reproduce_config
 from smlstm.reproduce.plan import PARTS, Plan, make_plan
-from smlstm.reproduce.run import Outcome, reproduce
+from smlstm.reproduce.reproduction import Outcome, reproduce
 
 __all__ = ["PARTS", "Outcome", "Plan", "ReproduceConfig", "make_plan", "read_reproduce_config", "reproduce"]

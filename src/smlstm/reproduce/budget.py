@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from smlstm.errors import ConfigurationError, SmlstmError
+from smlstm.files import write_whole
 from smlstm.training import RunConfig, Watcher, train
 from smlstm.training.checkpoint import Progress, read_checkpoint
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
@@ -72,9 +73,7 @@ def train_within(
     progress = read_checkpoint(place.checkpoint).progress
     ended = Trained(result.reason, result.finished, progress.seconds / 60, _epochs(place, progress), minutes)
     card = {"minutes": minutes, "identity": identity(config, name), "trained": vars(ended)}
-    part = place.path / "budget.json.part"
-    part.write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-    part.replace(place.path / "budget.json")
+    write_whole(place.path / "budget.json", json.dumps(card, indent=2) + "\n")
     return ended
 
 

@@ -3,7 +3,7 @@
 [[data]], [vocabulary]   as for `smlstm train`
 [stage.mnlm]             where the others start
 [stage.smlstm]           the one that is varied
-[stage.scan]             if a rival's settings should be its own
+[stage.scan]             if a baseline's settings should be its own
 [reproduce]              which values; by default the paper's
 """
 
@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from smlstm.training.config import RunConfig
 from smlstm.training.config_file import read_config_as
 
-Rival = Literal["oem", "vse++", "dvsa", "scan"]
+Baseline = Literal["oem", "vse++", "dvsa", "scan"]
 
 
 class SweepConfig(BaseModel):
@@ -31,15 +31,23 @@ class SweepConfig(BaseModel):
     minutes: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="the most that one run may train; --minutes wins"
     )
-    variants: list[Literal["mean", "att", "ctx", "full"]] = Field(default=["mean", "att", "ctx", "full"])
-    steps: list[Annotated[int, Field(gt=0)]] = Field(default=[1, 2, 3, 4, 5], description="T")
-    lambdas: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default=[0, 1, 10, 100, 1000])
-    modulations: list[Literal["gated", "joint", "separate"]] = Field(default=["gated", "joint", "separate"])
-    comparisons: list[Literal["additive", "product"]] = Field(default=["additive", "product"])
-    rivals: list[Rival] = Field(default=["oem", "vse++", "dvsa", "scan"], description="beside MNLM")
+    variants: list[Literal["mean", "att", "ctx", "full"]] = Field(
+        default=["mean", "att", "ctx", "full"], description="the paper's tables 1 and 2"
+    )
+    steps: list[Annotated[int, Field(gt=0)]] = Field(default=[1, 2, 3, 4, 5], description="T, the paper's table 3")
+    lambdas: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default=[0, 1, 10, 100, 1000], description="the paper's table 4"
+    )
+    modulations: list[Literal["gated", "joint", "separate"]] = Field(
+        default=["gated", "joint", "separate"], description="readings of context-modulated attention"
+    )
+    comparisons: list[Literal["additive", "product"]] = Field(
+        default=["additive", "product"], description="readings of the two-way MLP"
+    )
+    baselines: list[Baseline] = Field(default=["oem", "vse++", "dvsa", "scan"], description="beside MNLM")
     attention_images: int = Field(default=100, ge=2, description="photos for deletion and insertion")
 
-    @field_validator("variants", "steps", "lambdas", "modulations", "comparisons", "rivals")
+    @field_validator("variants", "steps", "lambdas", "modulations", "comparisons", "baselines")
     @classmethod
     def _names_each_once(cls, values: list[Any]) -> list[Any]:
         twice = [value for value, count in Counter(values).items() if count > 1]

@@ -10,9 +10,9 @@ import numpy as np
 
 from smlstm.explain import AveragedMaps
 from smlstm.explain.picture import averages
+from smlstm.reproduce.measurements import ENSEMBLE
 from smlstm.reproduce.paper import paper_table
-from smlstm.reproduce.results import ENSEMBLE
-from smlstm.reproduce.tables import SWEEPS, Found
+from smlstm.reproduce.report_tables import SWEEPS, Found
 from smlstm.training.folder import read_metrics
 
 _COLOURS = ("#0b6fa4", "#c8472b", "#3d8c40", "#7a4fa3", "#b8860b", "#555555")
@@ -94,7 +94,7 @@ def _costs(found: Found) -> Figure | None:
     canvas = _canvas(9, 4.2)
     axes = canvas.subplots()
     matchers = [found.plan.mnlm, found.plan.base, ENSEMBLE]
-    matchers += [point.run for part in ("variants", "rivals") for point in found.plan.of(part)]
+    matchers += [point.run for part in ("variants", "baselines") for point in found.plan.of(part)]
     points = {}
     for name in dict.fromkeys(matchers):
         each = found.of(name)

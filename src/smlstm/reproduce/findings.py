@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from smlstm.evaluation import Difference
+from smlstm.reproduce.measurements import ENSEMBLE
 from smlstm.reproduce.paper import paper_sum, paper_table
-from smlstm.reproduce.results import ENSEMBLE
-from smlstm.reproduce.tables import SWEEPS, Found, Table, difference_text
+from smlstm.reproduce.report_tables import SWEEPS, Found, Table, difference_text
 
 Verdict = Literal["agrees", "disagrees", "undecided"]
 _BEST = {"steps": "3", "lambdas": "100"}
@@ -137,7 +137,7 @@ def _variants_in_order(found: Found) -> str:
 def _beyond(found: Found) -> str:
     """What the paper does not have, against the base."""
     told = []
-    for part in ("modulations", "comparisons", "rivals"):
+    for part in ("modulations", "comparisons", "baselines"):
         for point in found.plan.of(part):
             ours = found.difference(point.run, found.plan.base)
             if ours is not None:

@@ -15,10 +15,10 @@ from smlstm.reproduce.config import ReproduceConfig
 from smlstm.saving import KINDS
 from smlstm.training.config import RunConfig, StageConfig, describe
 
-PARTS = ("variants", "steps", "lambdas", "modulations", "comparisons", "rivals", "attention")
+PARTS = ("variants", "steps", "lambdas", "modulations", "comparisons", "baselines", "attention")
 """What `--only` chooses from; attention needs no runs of its own."""
 _EMBEDDING = ("oem", "vse++")
-"""Rivals that are trained as MNLM is; the others look at regions and are trained as sm-LSTM is."""
+"""Baselines that are trained as MNLM is; the others look at regions and are trained as sm-LSTM is."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Plan:
         wanted = {point.run for point in self.points if point.part in parts}
         if "attention" in parts:
             wanted.update(self.attending())
-        if "rivals" in parts:
+        if "baselines" in parts:
             wanted.add(self.mnlm)
         wanted |= {source for run in wanted for source in self._sources(run)}
         return [name for name in self.config.stage if name in wanted]
@@ -64,8 +64,7 @@ class Plan:
         return [name for name in runs if self.config.stage[name].model["variant"] in ("att", "full")]
 
     def _sources(self, run: str) -> list[str]:
-        stage = self.config.stage[run]
-        return [name for name in (*stage.sources, stage.mined_by) if name in self.config.stage]
+        return [name for name in self.config.stage[run].sources if name in self.config.stage]
 
 
 def make_plan(config: ReproduceConfig) -> Plan:
@@ -85,7 +84,7 @@ def make_plan(config: ReproduceConfig) -> Plan:
 
     sweep, original = config.reproduce, config.stage[base]
     for name, stage in config.stage.items():
-        if name not in stages and stage.kind not in sweep.rivals:
+        if name not in stages and stage.kind not in sweep.baselines:
             raise ConfigurationError(f"stage.{name}: no run of the reproduction is of kind {stage.kind}: leave it out")
     for variant in sweep.variants:
         add("variants", variant, variant, _vary(original, variant, model={"variant": variant}))
@@ -98,11 +97,11 @@ def make_plan(config: ReproduceConfig) -> Plan:
         add("modulations", modulation, modulation, _vary(original, modulation, model={"modulation": modulation}))
     for comparison in sweep.comparisons:
         add("comparisons", comparison, comparison, _vary(original, comparison, model={"comparison": comparison}))
-    for kind in sweep.rivals:
+    for kind in sweep.baselines:
         own = next(((name, stage) for name, stage in config.stage.items() if stage.kind == kind), None)
         template = config.stage[mnlm] if kind in _EMBEDDING else original
-        name, stage = own or (kind.replace("+", "p"), _rival(kind, template))
-        add("rivals", kind, name, stage)
+        name, stage = own or (kind.replace("+", "p"), _baseline(kind, template))
+        add("baselines", kind, name, stage)
     plain = RunConfig.model_construct(**{name: getattr(config, name) for name in RunConfig.model_fields})
     return Plan(plain.model_copy(update={"stage": stages}), mnlm, base, tuple(points))
 
@@ -113,8 +112,8 @@ def _vary(base: StageConfig, what: str, **changes: dict[str, Any]) -> StageConfi
     return _stage({**fields, **{part: {**fields[part], **change} for part, change in changes.items()}}, what)
 
 
-def _rival(kind: str, template: StageConfig) -> StageConfig:
-    """A rival of the template's sizes, trained as it is but with the objective of its own paper."""
+def _baseline(kind: str, template: StageConfig) -> StageConfig:
+    """A baseline of the template's sizes, trained as it is but with the objective of its own paper."""
     known = KINDS[kind].config_type.model_fields
     fields = template.model_dump(exclude={"kind", "model", "objective"})
     drawn = {"negatives": template.objective.negatives} if template.negatives == "uniform" else {}

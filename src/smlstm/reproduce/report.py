@@ -10,20 +10,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from smlstm.data import open_features
 from smlstm.model.config import paper
 from smlstm.reproduce.config import ReproduceConfig
 from smlstm.reproduce.figures import Figure, figures
 from smlstm.reproduce.findings import Finding, findings, findings_table, paragraphs
-from smlstm.reproduce.page import as_page
-from smlstm.reproduce.results import ENSEMBLE, Ground
-from smlstm.reproduce.tables import (
+from smlstm.reproduce.html_report import as_page
+from smlstm.reproduce.measurements import ENSEMBLE, Ground
+from smlstm.reproduce.report_tables import (
     Found,
     Table,
     attention_table,
+    baselines_table,
     costs_table,
     paper_tables,
     readings_table,
-    rivals_table,
     sweep_table,
 )
 from smlstm.training.config import StageConfig
@@ -94,10 +95,8 @@ def _sections(config: ReproduceConfig, found: Found, drawn: dict[str, Figure]) -
     def shown(*names: str) -> list[Figure]:
         return [drawn[name] for name in names if name in drawn]
 
-    base = config.stage[found.plan.base]
-    scale = base.objective.regulariser_scale
     weight = (
-        f"Our squares of the regulariser are taken as a {scale} over candidates; the print has no square and no "
+        "Our squares of the regulariser are taken as a mean over candidates; the print has no square and no "
         "gradient (docs/model.md), so its lambda cannot be compared by its size."
     )
     steps, weights = sweep_table(found, "steps"), replace(sweep_table(found, "lambdas"), note=weight)
@@ -105,7 +104,7 @@ def _sections(config: ReproduceConfig, found: Found, drawn: dict[str, Figure]) -
     return [
         Section("The paper's tables 1 and 2 beside ours", [], paper_tables(found), []),
         Section("The paper's tables 3 and 4 beside ours", [], [steps, weights], shown("sweeps")),
-        Section("Beyond the paper", [], [readings_table(found), rivals_table(found)], []),
+        Section("Beyond the paper", [], [readings_table(found), baselines_table(found)], []),
         Section("Costs", [], [costs_table(found)], shown("costs", "curves")),
         Section(
             "Where it looks",
@@ -129,7 +128,7 @@ def _about(config: ReproduceConfig, ground: Ground, found: Found, folder: Path) 
         f"Base model: variant {base.model['variant']}, T {base.model['steps']}, lambda {base.objective.regulariser:g}, "
         f"modulation {base.model['modulation']}, comparison {base.model['comparison']}, H "
         f"{base.model['hidden_width']}; {base.epochs} epochs at most, {_limits(found)}. {_departures(base)} Every "
-        "other run differs from it in one setting. Rivals have the objective of their own papers; OEM and VSE++ are "
+        "other run differs from it in one setting. Baselines have the objective of their own papers; OEM and VSE++ are "
         "trained as MNLM is, "
         f"DVSA and SCAN as the base is{own}.",
         "One training run each, with one seed: intervals are over images (bootstrap, 95%), and say nothing of what "
@@ -178,8 +177,6 @@ def _departures(base: StageConfig) -> str:
 
 
 def _features(ground: Ground) -> str:
-    from smlstm.data import open_features  # noqa: PLC0415
-
     spec = open_features(ground.features).spec
     return f"{spec.backbone}, {spec.regions} regions of {spec.region_width}, context of {spec.context_width}"
 

@@ -8,7 +8,6 @@ What is held at a time: `memory` bytes of encoded images and sentences, one tile
 may be on disk.
 """
 
-import hashlib
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from smlstm.batch import Batch
-from smlstm.matcher import Matcher
+from smlstm.files import fingerprint
+from smlstm.matching.batch import Batch
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring.images import Images, ImageSource, image_source
 from smlstm.scoring.job import Counter, Engine, Job, choose_tile, scoring, slices, to_numpy
 from smlstm.scoring.matrix import InMemory, OnDisk, Output, Scores
@@ -99,10 +99,8 @@ def open_output(out: Target, source: ImageSource, sentences: Sentences, *engines
         return InMemory(shape)
     if not isinstance(out, (str, PathLike)):
         return InMemory(shape, out)
-    digest = hashlib.sha256(settings.encode())
-    for part in (source.fingerprint(), sentences_fingerprint(sentences), *(engine.fingerprint() for engine in engines)):
-        digest.update(part.encode())
-    return OnDisk(Path(out), shape, digest.hexdigest())
+    parts = (source.fingerprint(), sentences_fingerprint(sentences), *(engine.fingerprint() for engine in engines))
+    return OnDisk(Path(out), shape, fingerprint([settings, *parts]))
 
 
 def image_blocks(job: Job, phase: str, groups: SentenceGroups, tiles: int) -> Iterator[tuple[int, int, Batch]]:

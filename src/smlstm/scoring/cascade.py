@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from smlstm.batch import Batch
 from smlstm.data.features import Rows
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch
+from smlstm.matching.matcher import Matcher
 from smlstm.model import SMLSTM
 from smlstm.scoring.all_pairs import MEMORY, Target, image_blocks, open_output
 from smlstm.scoring.images import Images, ImageSource, image_source

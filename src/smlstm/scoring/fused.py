@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch
+from smlstm.matching.batch import Batch
 from smlstm.model.attention import ContextModulatedAttention, saliency
 from smlstm.model.joint import moderate, weighted_units
 from smlstm.model.smlstm import SMLSTM, EncodedSide
-from smlstm.scoring.pairing import Chosen, Grid, Pairing
+from smlstm.scoring.pair_layout import Chosen, Grid, Pairing
 from smlstm.scoring.products import Products
 from smlstm.scoring.scorer import Scorer
 

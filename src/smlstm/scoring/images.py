@@ -1,16 +1,17 @@
 """Where images come from: in memory, from a feature store, or from a stream, read a block of rows at a time."""
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.data.features import Features, Rows
 from smlstm.errors import InputError
+from smlstm.files import fingerprint
+from smlstm.matching.batch import Batch, ImageFeatures, join
 
 
 class ImageSource(ABC):
@@ -57,10 +58,7 @@ class Held(ImageSource):
 
     def fingerprint(self) -> str:
         """Of all their numbers."""
-        digest = hashlib.sha256()
-        for part in self.parts:
-            hash_batch(part, digest)
-        return digest.hexdigest()
+        return fingerprint(chain.from_iterable(map(batch_parts, self.parts)))
 
 
 class Stored(ImageSource):
@@ -76,7 +74,7 @@ class Stored(ImageSource):
     def read(self, start: int, stop: int) -> ImageFeatures:
         """Read from the store."""
         regions, context = self.features.read_at(self.rows[start:stop])
-        return ImageFeatures(torch.from_numpy(regions), torch.from_numpy(context))
+        return ImageFeatures.from_numpy(regions, context)
 
     def subset(self, rows: Rows) -> "Stored":
         """The same store, fewer rows."""
@@ -84,11 +82,8 @@ class Stored(ImageSource):
 
     def fingerprint(self) -> str:
         """Of the keys and of what made the features."""
-        digest = hashlib.sha256(repr(self.features.spec).encode())
         keys = self.features.keys()
-        for row in self.rows.tolist():
-            digest.update(keys[row].encode() + b"\0")
-        return digest.hexdigest()
+        return fingerprint([repr(self.features.spec), *(keys[row] + "\0" for row in self.rows.tolist())])
 
 
 class Stream(ImageSource):
@@ -130,7 +125,7 @@ class Stream(ImageSource):
 
     def fingerprint(self) -> str:
         """Of its length and the name that its maker gave it: nothing else is known before it is read."""
-        return hashlib.sha256(f"{self.count} {self.name}".encode()).hexdigest()
+        return fingerprint([f"{self.count} {self.name}"])
 
 
 Images = ImageSource | Batch | Sequence[Batch] | Features
@@ -152,14 +147,14 @@ def image_source(images: Images) -> ImageSource:
     )
 
 
-def hash_batch(batch: Batch, digest: "hashlib._Hash") -> None:
-    """Add all numbers of a batch to a digest."""
+def batch_parts(batch: Batch) -> Iterator[str | memoryview]:
+    """All numbers of a batch, to make a fingerprint of."""
     for value in batch._values():
         if isinstance(value, Tensor):
-            digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
-            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+            yield f"{value.dtype} {tuple(value.shape)}"
+            yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
         elif isinstance(value, Batch):
-            hash_batch(value, digest)
+            yield from batch_parts(value)
         elif isinstance(value, tuple):
             for part in value:
-                hash_batch(part, digest)
+                yield from batch_parts(part)

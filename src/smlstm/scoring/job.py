@@ -1,7 +1,6 @@
 """One scoring job: a matcher ready to score, the size of its tiles, and how far it is."""
 
 import copy
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch, ImageFeatures, join
 from smlstm.device import settle_device
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher, evaluating
+from smlstm.files import fingerprint
+from smlstm.matching.batch import Batch, ImageFeatures, join
+from smlstm.matching.matcher import Matcher, evaluating
 from smlstm.scoring.images import ImageSource
 from smlstm.scoring.matrix import Output
 from smlstm.scoring.precision import choose_precision, native_bfloat16
@@ -106,15 +106,17 @@ class Engine:
 
     def fingerprint(self) -> str:
         """Tells this matcher from others: kind, configuration, precision and every weight."""
-        digest = hashlib.sha256(f"{self.matcher.kind} {self.dtype}".encode())
+        return fingerprint(self._parts())
+
+    def _parts(self) -> Iterator[str | memoryview]:
+        yield f"{self.matcher.kind} {self.dtype}"
         for part in self.matcher.modules():  # an ensemble's members have settings that show in no weight
             if isinstance(part, Matcher):
                 read_by = language_model().digest if part.config.language_model else ""
-                digest.update(f"{part.kind} {part.config!r} {read_by}".encode())
+                yield f"{part.kind} {part.config!r} {read_by}"
         for name, tensor in sorted(self.matcher.state_dict().items()):
-            digest.update(f"{name} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+            yield f"{name} {tuple(tensor.shape)}"
+            yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError
+from smlstm.files import write_whole
 
 Scores = npt.NDArray[np.float32]
 
@@ -115,12 +116,8 @@ class OnDisk(Output):
             np.save(self._part.open("wb"), np.empty(self._shape, np.float32))
         else:
             np.lib.format.open_memmap(self._part, "w+", np.float32, self._shape)
-        temporary = self._progress.with_name(self._progress.name + ".new")
-        with temporary.open("wb") as file:
-            file.write(_line({"job": fingerprint, "images": self._shape[0], "sentences": self._shape[1]}))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self._progress)
+        first = _line({"job": fingerprint, "images": self._shape[0], "sentences": self._shape[1]})
+        write_whole(self._progress, first, durable=True)
 
     def _continue(self, fingerprint: str) -> None:
         content = self._progress.read_bytes()

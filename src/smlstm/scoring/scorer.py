@@ -11,8 +11,8 @@ from typing import Generic, TypeVar, cast
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch
+from smlstm.matching.matcher import Matcher
 from smlstm.model.ensemble import EncodedByMembers, Ensemble
 from smlstm.model.smlstm import SMLSTM
 

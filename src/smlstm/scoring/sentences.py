@@ -1,16 +1,16 @@
 """Sentences, prepared in groups of like length, so that little of a tile is padding."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch
 from smlstm.errors import InputError
-from smlstm.matcher import Matcher
-from smlstm.scoring.images import hash_batch
+from smlstm.files import fingerprint
+from smlstm.matching.batch import Batch
+from smlstm.matching.matcher import Matcher
+from smlstm.scoring.images import batch_parts
 
 if TYPE_CHECKING:
     from smlstm.scoring.job import Engine
@@ -74,13 +74,9 @@ def check_sentences(sentences: Sentences) -> None:
 
 def sentences_fingerprint(sentences: Sentences) -> str:
     """Tells these sentences from others."""
-    digest = hashlib.sha256()
     if isinstance(sentences, Batch):
-        hash_batch(sentences, digest)
-    else:
-        for sentence in sentences:
-            digest.update(sentence.encode() + b"\0")
-    return digest.hexdigest()
+        return fingerprint(batch_parts(sentences))
+    return fingerprint(sentence + "\0" for sentence in sentences)
 
 
 def _lengths(matcher: Matcher, sentences: Sentences) -> Tensor:

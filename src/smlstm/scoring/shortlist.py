@@ -8,8 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch, join
 from smlstm.errors import InputError
+from smlstm.matching.batch import Batch, join
 from smlstm.model.smlstm import EncodedSide
 from smlstm.scoring.fused import PreparedSide
 from smlstm.scoring.images import Held, ImageSource, Stream

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smlstm.search.found import Match
+from smlstm.search.matches import Match
 from smlstm.search.snapshot import Filter, Mask, Snapshot
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from smlstm.data.photos import photo_entries
 from smlstm.errors import InputError
+from smlstm.search.lance_table import Table, file_id
 from smlstm.search.manifest import Folder, Manifest
-from smlstm.search.tables import Table, file_id
 
 _PASSING = {os.strerror(code) for code in errno.errorcode} | {
     "there is no such file",

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from smlstm.search.damage import DamagedLibrary, told_as_damage
+from smlstm.search.lance_table import Table, checksum, file_id, matrix
 from smlstm.search.manifest import COPY, NAME, read_manifest
+from smlstm.search.nearest import INDEX
 from smlstm.search.seals import NAME as SEALS
 from smlstm.search.seals import is_as_sealed, read_seals, seals_are_damaged
-from smlstm.search.shortlist import INDEX
-from smlstm.search.tables import Table, checksum, file_id, matrix
 
 ROWS_AT_A_TIME = 256
 Whole = Callable[[pa.RecordBatch], list[bool]]

@@ -13,16 +13,16 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from smlstm.batch import ImageFeatures
-from smlstm.pretrained import Pair
+from smlstm.matching.batch import ImageFeatures
+from smlstm.pair import Pair
 from smlstm.search.changes import Plan, Seen
+from smlstm.search.lance_table import FILES, Table, checksum, content_in, content_of, file_id, rows_of_lists
 from smlstm.search.packing import Packing
-from smlstm.search.tables import FILES, Table, checksum, content_in, content_of, file_id, rows_of_lists
 from smlstm.vision.extract import ExtractedBatch, Extractor, Skipped
 
-PHOTOS_A_COMMIT = 64
-FILES_A_COMMIT = 2000
-SECONDS_A_COMMIT = 10.0
+PHOTOS_PER_COMMIT = 64
+FILES_PER_COMMIT = 2000
+SECONDS_PER_COMMIT = 10.0
 
 
 @dataclass
@@ -231,8 +231,8 @@ class Indexer:
             self._watch(self.outcome)
 
     def _commit_sometimes(self) -> None:
-        many = sum(map(len, self._photo_rows)) >= PHOTOS_A_COMMIT or len(self._file_rows) >= FILES_A_COMMIT
-        if many or time.monotonic() - self._committed > SECONDS_A_COMMIT:
+        many = sum(map(len, self._photo_rows)) >= PHOTOS_PER_COMMIT or len(self._file_rows) >= FILES_PER_COMMIT
+        if many or time.monotonic() - self._committed > SECONDS_PER_COMMIT:
             self._commit()
 
     def _commit(self) -> None:

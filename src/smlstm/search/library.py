@@ -23,28 +23,28 @@ import numpy as np
 
 from smlstm.data.lock import WriterLock
 from smlstm.errors import InputError
-from smlstm.search import care
+from smlstm.search import maintenance
 from smlstm.search.changes import find_changes, real_folder
 from smlstm.search.damage import DamagedLibrary
+from smlstm.search.lance_table import FILES, Table, content_of, matrix, photo_schema
 from smlstm.search.location import LibraryGone, ReadOnlyLibrary, library_folder
 from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
 from smlstm.search.migration import drop_outdated, is_outdated, migrate, rewrite
-from smlstm.search.shortlist import EXACT_BELOW, keep_index
+from smlstm.search.nearest import EXACT_BELOW, keep_index
 from smlstm.search.snapshot import Filter, Snapshot
-from smlstm.search.tables import FILES, Table, content_of, matrix, photo_schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smlstm.explain import Explanation
-    from smlstm.pretrained import Pair
-    from smlstm.search.eyes import Eyes
-    from smlstm.search.found import Found, Match
+    from smlstm.pair import Pair
     from smlstm.search.health import Health
     from smlstm.search.indexing import Outcome, Watch
+    from smlstm.search.matches import Found, Match
     from smlstm.search.packing import Packing
     from smlstm.search.prepared import PreparedPhotos
     from smlstm.search.searching import Searcher
+    from smlstm.vision.photo_features import PhotoReader
 
 FILE_ROWS, PHOTO_ROWS = 1 << 20, 4096
 """Rows that a piece of each table has when it is full."""
@@ -89,21 +89,21 @@ class Library:
     @cached_property
     def pair(self) -> "Pair":
         """The model."""
-        from smlstm.pretrained import Pair, load_model  # noqa: PLC0415 - torch takes seconds
+        from smlstm.pair import Pair, load_model  # noqa: PLC0415 - torch takes seconds
 
         return self._model if isinstance(self._model, Pair) else load_model(self._model)
 
     @cached_property
     def packing(self) -> "Packing":
         """How photos are stored for the model."""
-        from smlstm.search.packing import Packing  # noqa: PLC0415
+        from smlstm.search.packing import Packing  # noqa: PLC0415 - torch takes seconds
 
         return Packing(self.pair.reranker, self.pair.regions)
 
     @cached_property
     def prepared(self) -> "PreparedPhotos":
         """Photos that were found lately, ready to be compared."""
-        from smlstm.search.prepared import PreparedPhotos  # noqa: PLC0415
+        from smlstm.search.prepared import PreparedPhotos  # noqa: PLC0415 - torch takes seconds
 
         return PreparedPhotos()
 
@@ -128,11 +128,9 @@ class Library:
         return tempfile.TemporaryDirectory(prefix="smlstm-")
 
     @cached_property
-    def eyes(self) -> "Eyes":
+    def photo_reader(self) -> "PhotoReader":
         """The CNN, loaded when a photo must be looked at."""
-        from smlstm.search.eyes import Eyes  # noqa: PLC0415
-
-        return Eyes(self.pair, self.runtime)
+        return self.pair.photo_reader(self.runtime)
 
     @property
     def manifest(self) -> Manifest:
@@ -159,7 +157,7 @@ class Library:
     def beside(self) -> "Library":
         """The same library and model with tables of its own: for a thread that writes while others search."""
         other = Library(self.folder, model=self.pair, runtime=self.runtime, exact_below=self.exact_below)
-        other.__dict__["eyes"] = self.eyes  # one CNN for both
+        other.__dict__["photo_reader"] = self.photo_reader  # one CNN for both
         other._there = self._there
         return other
 
@@ -175,7 +173,7 @@ class Library:
         `exclude` are patterns of names or paths within the folders, such as "*.gif" or "private/*". `watch` is told how
         far it is, after each file. `retry` tries files again that could not be used before.
         """
-        from smlstm.search.indexing import Indexer  # noqa: PLC0415
+        from smlstm.search.indexing import Indexer  # noqa: PLC0415 - torch takes seconds
 
         wanted = [real_folder(folder) for folder in folders]
         if not wanted:
@@ -192,7 +190,7 @@ class Library:
                 write_manifest(self.folder, manifest)
             known = set(photos.read(["content"])["content"].to_pylist())
             plan = find_changes(wanted or manifest.outermost, manifest, self.files, known, retry)
-            indexer = Indexer(self.files, photos, self.pair, self.packing, lambda: self.eyes.extractor)
+            indexer = Indexer(self.files, photos, self.pair, self.packing, lambda: self.photo_reader.extractor)
             outcome = indexer.run(plan, known, watch)
             if outcome.total or plan.gone:
                 for table in (self.files, photos):
@@ -223,7 +221,7 @@ class Library:
         `minimum` is the least match probability (without sentence: the least similarity).
         `part` looks only at what lies between two places of the shortlist: (100, 300) are 200 from the 101st on.
         """
-        from smlstm.search.query import parse_term  # noqa: PLC0415
+        from smlstm.search.query import parse_term  # noqa: PLC0415 - torch takes seconds
         from smlstm.search.searching import SHORTLIST  # noqa: PLC0415
 
         positive = ([] if sentence is None else [sentence]) + list(plus)
@@ -239,8 +237,8 @@ class Library:
 
     def explain(self, matches: Iterable["Match"], sentence: str) -> "list[Explanation]":
         """What the reranker looked at in photos that were found; the CNN has no part in it."""
-        from smlstm.explain import explain_encoded  # noqa: PLC0415
-        from smlstm.explain.photos import shown  # noqa: PLC0415
+        from smlstm.explain import explain_encoded  # noqa: PLC0415 - torch takes seconds
+        from smlstm.vision.shown_photo import shown  # noqa: PLC0415
 
         if not self.pair.reranker.attends:
             raise InputError(
@@ -257,7 +255,7 @@ class Library:
 
     def searcher(self) -> "Searcher":
         """What answers questions about the library as it is now."""
-        from smlstm.search.searching import Searcher  # noqa: PLC0415
+        from smlstm.search.searching import Searcher  # noqa: PLC0415 - torch takes seconds
 
         return Searcher(self.snapshot(), self.pair, self.packing, self.exact_below, self.prepared)
 
@@ -280,7 +278,7 @@ class Library:
 
     def _embedding(self, searcher: "Searcher", photo: str | Path | int) -> "Tensor":
         """A photo's unit vector: out of the library where it is known, else by the CNN."""
-        import torch  # noqa: PLC0415
+        import torch  # noqa: PLC0415 - torch takes seconds
 
         content = photo if isinstance(photo, int) else content_of(Path(photo)) if Path(photo).is_file() else None
         if content is not None:
@@ -290,7 +288,9 @@ class Library:
                 return torch.from_numpy(matrix(stored)[0].astype(np.float32))
         if isinstance(photo, int):
             raise InputError("the photo to find similar ones of is no longer in the library")
-        return self.pair.embed_images(self.eyes.features([photo]))[0]
+        from smlstm.matching import ImageFeatures  # noqa: PLC0415 - torch takes seconds
+
+        return self.pair.embed_images(ImageFeatures.from_numpy(*self.photo_reader.read([photo])))[0]
 
     def entries(self) -> list[Entry]:
         """All files of the library, in the order of their paths."""
@@ -298,19 +298,19 @@ class Library:
         columns = (rows[name].to_pylist() for name in ("path", "content", "reason"))
         return sorted(Entry(Path(os.fsdecode(path)), *rest) for path, *rest in zip(*columns, strict=True))
 
-    def stats(self) -> care.Stats:
+    def stats(self) -> maintenance.Stats:
         """What the library holds."""
-        return care.stats(self.folder, self.files, self.photos)
+        return maintenance.stats(self.folder, self.files, self.photos)
 
     def check(self) -> "Health":
         """What is wrong with the library, after reading all of it."""
-        from smlstm.search.health import check  # noqa: PLC0415
+        from smlstm.search.health import check  # noqa: PLC0415 - torch takes seconds
 
         return check(self.folder, self.files, self.photos)
 
     def repair(self) -> "Health":
         """Drop what is damaged, which the next indexing brings back; returns what was wrong and what was kept."""
-        from smlstm.search import repairing  # noqa: PLC0415
+        from smlstm.search import repairing  # noqa: PLC0415 - torch takes seconds
 
         repairing.free_lock(self.folder)
         dropped = self._drop_damaged_outdated()
@@ -332,10 +332,11 @@ class Library:
         """Delete photos that no file has and what other models stored; returns photos and bytes let go of."""
         photos = self.photos
         with self.writing():
-            return care.prune(self.folder, self.files, photos)
+            return maintenance.prune(self.folder, self.files, photos)
 
     def forget(self, folder: str | Path) -> int:
         """Let a folder go; returns how many files were below it."""
         path = Path(folder).expanduser()
+        path = path.resolve() if path.exists() else path.absolute()
         with self.writing():
-            return care.forget(self.folder, self.files, str(path.resolve() if path.exists() else path.absolute()))
+            return maintenance.forget(self.folder, self.files, str(path))

@@ -1,10 +1,10 @@
 """Where the library lies: the folder that is asked for, `SMLSTM_LIBRARY`, else the user's own data folder."""
 
 import os
-import sys
 from pathlib import Path
 
 from smlstm.errors import SmlstmError
+from smlstm.user_folders import data_folder
 
 
 class LibraryGone(SmlstmError):
@@ -32,10 +32,4 @@ def library_folder(chosen: str | Path | None = None) -> Path:
         return Path(chosen).expanduser().absolute()
     if named := os.environ.get("SMLSTM_LIBRARY"):
         return Path(named).expanduser().absolute()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", str(Path.home())))
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return base / "smlstm" / "library"
+    return data_folder() / "library"

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from smlstm.errors import InputError
+from smlstm.files import write_whole
 from smlstm.search.damage import DamagedLibrary, first_line
 from smlstm.search.seals import pack_json, unpack_json
 
@@ -96,10 +97,7 @@ def write_manifest(library: Path, manifest: Manifest) -> None:
     library.mkdir(parents=True, exist_ok=True)
     folders = [{"path": each.path, "exclude": list(each.exclude)} for each in manifest.folders]
     for name in (NAME, COPY):
-        part = library / f".{NAME}.{os.getpid()}.part"
-        part.write_bytes(pack_json({"format": manifest.format, "folders": folders}))
         try:
-            part.replace(library / name)
+            write_whole(library / name, pack_json({"format": manifest.format, "folders": folders}), shared=True)
         except IsADirectoryError:
-            part.unlink()
             raise DamagedLibrary(library / name, "it is a folder") from None

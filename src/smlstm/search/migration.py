@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from smlstm.search.lance_table import Table, checksum, matrix, photo_schema, rows_of_lists
 from smlstm.search.manifest import FORMAT, Manifest, read_manifest, write_manifest
-from smlstm.search.tables import Table, checksum, matrix, photo_schema, rows_of_lists
 
 if TYPE_CHECKING:
     from smlstm.search.packing import Packing

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
-from smlstm.pretrained import Pair
+from smlstm.matching.batch import ImageFeatures
+from smlstm.pair import Pair
 from smlstm.text import tokenise
 
 _SENTENCES_AT_A_TIME = 512

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smlstm.batch import Batch, ImageFeatures
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch, ImageFeatures
+from smlstm.matching.matcher import Matcher
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]

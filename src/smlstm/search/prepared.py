@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from cachetools import LRUCache
 from torch import Tensor
 
-from smlstm.batch import Batch, join
+from smlstm.matching.batch import Batch, join
+from smlstm.scoring.sentences import batch_bytes
 
 MOST_BYTES = 256 << 20
 
@@ -46,12 +47,4 @@ class PreparedPhotos:
 
 
 def _bytes(batch: Batch) -> int:
-    total = 0
-
-    def count(tensor: Tensor) -> Tensor:
-        nonlocal total
-        total += tensor.nbytes
-        return tensor
-
-    batch._map(count)
-    return max(1, total)
+    return max(1, batch_bytes(batch))

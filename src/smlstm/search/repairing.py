@@ -31,14 +31,14 @@ from smlstm.search.health import (
     whole_files,
     whole_photos,
 )
+from smlstm.search.lance_table import Table, content_of_bytes
 from smlstm.search.manifest import COPY, NAME, Folder, Manifest, read_manifest, write_manifest
+from smlstm.search.nearest import INDEX
 from smlstm.search.rescue import rescued
 from smlstm.search.seals import COPY as SEALS_COPY
 from smlstm.search.seals import NAME as SEALS
 from smlstm.search.seals import Seals, read_seals, seal
-from smlstm.search.shortlist import INDEX
-from smlstm.search.tables import Table, content_of_bytes
-from smlstm.vision.about import About, about_photo
+from smlstm.vision.photo_header import About, about_photo
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -103,7 +103,7 @@ def _mend(table: Table, whole: Whole, health: Health, left: Callable[[], Batches
     if table.path.is_dir() and _is_enough(table, _delete_damaged(table), whole):
         health.kept.append(f"{table.path.name}: all {len(table)} rows are kept")
         return
-    fresh = Table(_beside(table, "rescue"), table.schema, table.rows_a_fragment)
+    fresh = Table(_beside(table, "rescue"), table.schema, table.rows_per_fragment)
     fresh.drop()
     fresh.replace(left())
     kept = len(fresh)

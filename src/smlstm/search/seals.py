@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smlstm.files import write_whole
+
 NAME, COPY = "checksums.json", "checksums.json.copy"
 _FOOTER = struct.Struct("<QQQIIHH4s")
 """Places of the columns' descriptions, of their list, of the list of shared buffers; counts; version; magic."""
@@ -119,9 +121,7 @@ def seal(table: Path, version: int, since: Seals) -> None:
         "files": {name: [each.size, each.start, each.layout, each.whole] for name, each in sorted(files.items())},
     }
     for name in (NAME, COPY):
-        part = table / f".{NAME}.part"
-        part.write_bytes(pack_json(content))
-        part.replace(table / name)
+        write_whole(table / name, pack_json(content))
 
 
 def files_of(table: Path) -> Iterator[str]:

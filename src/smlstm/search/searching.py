@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smlstm.batch import Batch
-from smlstm.pretrained import Pair
+from smlstm.matching.batch import Batch
+from smlstm.pair import Pair
 from smlstm.search.browsing import photos_in
-from smlstm.search.found import Found, Match
+from smlstm.search.lance_table import matrix
+from smlstm.search.matches import Found, Match
+from smlstm.search.nearest import nearest
 from smlstm.search.packing import Bytes, Floats, Packing
 from smlstm.search.prepared import PreparedPhoto, PreparedPhotos
 from smlstm.search.query import Term, direction, log_probability
-from smlstm.search.shortlist import nearest
 from smlstm.search.snapshot import Filter, Mask, Snapshot
-from smlstm.search.tables import matrix
 
 SHORTLIST = 100
 

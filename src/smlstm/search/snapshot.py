@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pyarrow import compute
 
 from smlstm.search.dates import local_times
+from smlstm.search.lance_table import Table, matrix
 from smlstm.search.manifest import Folder
-from smlstm.search.tables import Table, matrix
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]

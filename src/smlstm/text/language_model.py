@@ -1,18 +1,16 @@
 """Word vectors that know their sentence: a frozen language model reads it, as a frozen CNN looks at the photo.
 
 The model is MiniLM-L6 as trained for sentence similarity (`all-MiniLM-L6-v2`, Apache 2.0): a BERT of six layers, 384
-wide, which has read a billion pairs of sentences. It lies in `pretrained/minilm` with its weights in 8 bits, one scale
+wide, which has read a billion pairs of sentences. It lies in `text/minilm` with its weights in 8 bits, one scale
 a row, its English word pieces, and the first 128 positions. A word's vector is the mean over its pieces.
 
 A matcher says with `language_model = "minilm"` that its word vectors come from here instead of from a table that
 it learns; it then has something to say about words that its training captions never used.
 """
 
-import hashlib
 import itertools
 import re
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -20,12 +18,15 @@ from pathlib import Path
 from threading import Lock
 
 import torch
+from cachetools import LRUCache
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
-FOLDER = Path(__file__).parents[1] / "pretrained" / "minilm"
+from smlstm.files import fingerprint
+
+FOLDER = Path(__file__).parent / "minilm"
 WIDTH = 384
 _LAYERS, _HEADS, _POSITIONS = 6, 12, 128
 _KEPT_WORDS = 300_000  # 230 MB: two dev sets
@@ -62,17 +63,13 @@ class LanguageModel:
         lines = (folder / "pieces.txt").read_text(encoding="utf-8").splitlines()
         self._pieces = {piece: row for row, piece in enumerate(lines)}
         self._folder = folder
-        self._kept: OrderedDict[tuple[str, ...], Tensor] = OrderedDict()
-        self._kept_words = 0
+        self._kept: LRUCache[tuple[str, ...], Tensor] = LRUCache(_KEPT_WORDS, getsizeof=len)
         self._lock = Lock()  # a server reads in several threads
 
     @cached_property
     def digest(self) -> str:
         """Tells what it reads from what another version would read."""
-        digest = hashlib.blake2b(str(_VERSION).encode(), digest_size=8)
-        for name in ("weights.safetensors", "pieces.txt"):
-            digest.update((self._folder / name).read_bytes())
-        return digest.hexdigest()
+        return fingerprint([str(_VERSION), self._folder / "weights.safetensors", self._folder / "pieces.txt"], 8)
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Float16 vectors of each sentence's words; words, 384.
@@ -87,18 +84,14 @@ class LanguageModel:
             found.update(zip((each.words for each in part), self._read(part), strict=True))
         with self._lock:
             for words in asked:
-                self._kept_words += 0 if words in self._kept else len(words)
-                self._kept[words] = found[words]
-                self._kept.move_to_end(words)
-            while self._kept_words > _KEPT_WORDS:
-                self._kept_words -= len(self._kept.popitem(last=False)[0])
+                if len(words) <= self._kept.maxsize:
+                    self._kept[words] = found[words]
         return [found[words] for words in asked]
 
     def forget(self) -> None:
         """Read everything anew from now on, as benchmarks want it."""
         with self._lock:
             self._kept.clear()
-            self._kept_words = 0
 
     def pieces(self, word: str) -> list[int]:
         """Rows of a word's pieces, the longest that fit from its beginning on; one unknown piece if none do."""
@@ -202,7 +195,7 @@ _NAMES = {
 
 
 def pack(source: Path, folder: Path = FOLDER) -> None:
-    """Make `pretrained/minilm` of the published files (`model.safetensors`, `vocab.txt`)."""
+    """Make `text/minilm` of the published files (`model.safetensors`, `vocab.txt`)."""
     pieces = (source / "vocab.txt").read_text(encoding="utf-8").splitlines()
     kept = [row for row, piece in enumerate(pieces) if piece.isascii() and not piece.startswith("[unused")]
     with safe_open(source / "model.safetensors", framework="pt") as file:

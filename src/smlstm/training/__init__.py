@@ -16,6 +16,6 @@
 from smlstm.training.config import RunConfig, StageConfig
 from smlstm.training.config_file import read_config
 from smlstm.training.run import StageResult, train
-from smlstm.training.watching import Watcher
+from smlstm.training.watchers import Watcher
 
 __all__ = ["RunConfig", "StageConfig", "StageResult", "Watcher", "read_config", "train"]

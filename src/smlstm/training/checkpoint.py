@@ -6,7 +6,6 @@ dropout, its negatives) is seeded by the run's seed, the stage and k. The learni
 Reading runs no code (`weights_only`).
 """
 
-import os
 import pickle
 import zipfile
 import zlib
@@ -16,8 +15,8 @@ from typing import Any
 
 import torch
 
-from smlstm.data.header import sync_folder
 from smlstm.errors import ConfigurationError, SmlstmError
+from smlstm.files import whole_file
 
 FORMAT = 1
 
@@ -52,7 +51,6 @@ class Checkpoint:
     identity: dict[str, Any]
     model: dict[str, Any]
     optimiser: dict[str, Any]
-    average: dict[str, Any] | None
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -63,16 +61,10 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "identity": checkpoint.identity,
         "model": checkpoint.model,
         "optimiser": checkpoint.optimiser,
-        "average": checkpoint.average,
     }
-    part = path.with_name(f"{path.name}.part")
     try:
-        with part.open("wb") as file:
+        with whole_file(path, durable=True) as file:
             torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        sync_folder(path.parent)
     except OSError as error:
         raise SmlstmError(f"{path} cannot be written: {error.strerror}; the checkpoint before it is whole") from error
 
@@ -93,7 +85,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         content["identity"],
         content["model"],
         content["optimiser"],
-        content["average"],
     )
 
 

@@ -4,7 +4,6 @@ Read from TOML. All problems of a file are gathered and shown together, each wit
 
     [[data]]                 one or several datasets with their features
     [vocabulary]             from training captions only
-    [vectors]                word vectors to start from, if wanted
     [stage.mnlm]             any name, any number of stages, any kind of matcher, in the order of the file
     [stage.smlstm]           start_from = "mnlm"
 """
@@ -16,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError, ValidationError
 
 from smlstm.data import FeatureSpec
-from smlstm.matcher import MatcherConfig
+from smlstm.matching.matcher import MatcherConfig
 from smlstm.model import Ensemble, ObjectiveConfig, compact, paper
 from smlstm.saving import KINDS
 
@@ -42,11 +41,6 @@ class DataConfig(_Part):
         description="features of its training photos seen as in a mirror (`smlstm extract --mirrored`): each time, one "
         "of an image's views is drawn",
     )
-    cropped: list[Path] = Field(
-        default=[],
-        description="features of random parts of its training photos (`smlstm extract --cropped 1`, 2, ...): more "
-        "views to draw from",
-    )
     split_scheme: str | None = Field(default=None, description="which published splits, where there are several")
     dev: bool = Field(
         default=True,
@@ -61,12 +55,6 @@ class VocabularyConfig(_Part):
         default=4,
         description="times a word must be seen: fewer than 4 sights teach a vector nothing but its own captions",
     )
-
-
-class VectorsConfig(_Part):
-    """GloVe vectors as a start of the word embedding."""
-
-    path: Path | None = Field(default=None, description="a GloVe text file; without it, the extra `glove` (50 wide)")
 
 
 class StageConfig(_Part):
@@ -84,7 +72,7 @@ class StageConfig(_Part):
     objective: ObjectiveConfig = Field(
         default_factory=lambda: {},
         validate_default=True,
-        description="what differs from the preset's objective, or from the paper's of a rival",
+        description="what differs from the preset's objective, or from the paper's of a baseline",
     )
     start_from: str | list[str] | None = Field(
         default=None,
@@ -95,34 +83,14 @@ class StageConfig(_Part):
     batch_size: int = Field(
         default=101, ge=2, description="captions a batch: 101 gives each pair the paper's 100 others"
     )
-    negatives: Literal["batch", "uniform", "mined"] = Field(
+    negatives: Literal["batch", "uniform"] = Field(
         default="batch",
-        description="mismatched pairs: all others of the batch; `objective.negatives` of them, drawn; or all others "
-        "of a batch whose captions were put together because an MNLM takes them for each other",
+        description="mismatched pairs: all others of the batch, or `objective.negatives` of them, drawn",
     )
     captions_together: Positive = Field(
         default=1,
         description="captions of one image that come in the same batch: with 5, a batch has a fifth of the images and "
         "of the pairs, and as many mismatched sentences, but few mismatched images. 1: as many of both",
-    )
-    mined_group: int = Field(
-        default=16, ge=2, description="captions that are confusable with each other, in `mined` batches"
-    )
-    mined_pool: int = Field(
-        default=2000,
-        ge=2,
-        description="random captions among which a group is mined: a larger pool has harder groups, and more captions "
-        "that would be right for the other image too",
-    )
-    mined_by: str | None = Field(default=None, description="the MNLM that mines: as `start_from`, its default")
-    score_group: int | None = Field(
-        default=None,
-        ge=2,
-        description="score pairs within groups of so many captions only, not within the whole batch: the cost of a "
-        "batch grows with it, not with the batch's square. By default the whole batch",
-    )
-    accumulation: Positive = Field(
-        default=1, description="batches a step; negatives stay within each batch, gradients are averaged"
     )
     region_dropout: Share = Field(
         default=0.0, description="share of an image's regions left out at random: another view of it in every epoch"
@@ -132,29 +100,20 @@ class StageConfig(_Part):
         description="share of words made unknown (zero vectors, with a language model) at random: no caption is known "
         "by one rare word",
     )
-    optimiser: Literal["adam", "adamw"] = Field(
-        default="adamw", description="AdamW is Adam where weight decay does not pass through the moments"
-    )
     learning_rate: float = Field(default=1e-3, gt=0, description="the peak; Adam's usual, and what first trials used")
     weight_decay: NotNegative = Field(default=0.0, description="off: dropout did more against over-fitting")
     warmup_steps: int = Field(
         default=100, ge=0, description="steps of linear rise: Adam's second moments are unknown at first"
     )
-    decay: Literal["cosine", "linear", "none"] = Field(
-        default="cosine", description="how the rate falls after the rise; its slow end settles the ranking"
-    )
     final_share: float = Field(
-        default=0.05, ge=0, le=1, description="of the peak rate, reached at the end; not 0, so the last epoch counts"
+        default=0.05,
+        ge=0,
+        le=1,
+        description="of the peak rate, reached at the end along a cosine, whose slow end settles the ranking; not 0, "
+        "so the last epoch counts",
     )
     clip: NotNegative = Field(
         default=2.0, description="largest norm of the gradient, as in VSE++ and SCAN; a recurrent net spikes. 0: none"
-    )
-    ema: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="decay of the moving average of weights that is measured and saved (0.999 averages the last "
-        "thousand steps); 0: the weights themselves, since cosine decay settles them already",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto",
@@ -219,23 +178,6 @@ class StageConfig(_Part):
             raise PydanticCustomError(
                 "negatives", 'objective.negatives and negatives = "uniform" go together: give both or neither', {}
             )
-        if self.score_group is not None and self.batch_size % self.score_group:
-            raise PydanticCustomError(
-                "score_group",
-                "batch_size {batch} must be a multiple of score_group {group}",
-                {"batch": self.batch_size, "group": self.score_group},
-            )
-        unit = self.score_group or self.batch_size
-        if self.negatives == "mined" and unit % self.mined_group:
-            raise PydanticCustomError(
-                "mined_group",
-                "{unit} captions that are scored together must be a multiple of mined_group {group}",
-                {"unit": unit, "group": self.mined_group},
-            )
-        if self.negatives == "mined" and self.captions_together > 1:
-            raise PydanticCustomError("captions_together", "mined groups have one caption an image: leave it at 1", {})
-        if self.negatives == "mined" and not (self.mined_by or self.start_from):
-            raise PydanticCustomError("mined_by", "mined batches need an MNLM: give mined_by or start_from", {})
         return self
 
     @property
@@ -253,26 +195,13 @@ class PairConfig(_Part):
     """Two of the stages as one model: the folder `pair`, for search, for the page, for all that takes a model."""
 
     shortlist: str = Field(default="mnlm", description="the stage whose vectors find candidates: an MNLM or a VSE++")
-    reranker: str | list[str] = Field(
-        default="smlstm",
-        description="the stage that looks closely at them; scores of several are added, each as wide as the first's",
-    )
-    fold_words: Positive | None = Field(
-        default=None,
-        description="word vectors that an MNLM has learned are stored with so many numbers: what its LSTM receives "
-        "changes as little as that allows",
-    )
+    reranker: str = Field(default="smlstm", description="the stage that looks closely at them")
     add_shortlist: bool = Field(
         default=True,
         description="whether the shortlist's score is added to the reranker's, as wide as that; a reranker that knows "
         "all that the shortlist knows is better alone",
     )
     half: bool = Field(default=True, description="store weights in half precision: half the size, the same ranking")
-
-    @property
-    def rerankers(self) -> list[str]:
-        """All that `reranker` names."""
-        return [self.reranker] if isinstance(self.reranker, str) else list(self.reranker)
 
 
 class RunConfig(_Part):
@@ -284,8 +213,7 @@ class RunConfig(_Part):
     seed: int = Field(default=0, ge=0, lt=2**31, description="decides start, order and dropout: the same, the same run")
     device: str = Field(default="auto", description="cpu, cuda, cuda:1, mps; auto takes the first GPU, else the CPU")
     data: list[DataConfig] = Field(min_length=1, description="joined; every image counts once")
-    vocabulary: VocabularyConfig = VocabularyConfig()
-    vectors: VectorsConfig | None = None
+    vocabulary: VocabularyConfig = Field(default=VocabularyConfig(), description="which words are known")
     stage: dict[str, StageConfig] = Field(min_length=1, description="trained in this order")
     pair: PairConfig | None = Field(
         default=None, description="once all stages are trained, calibrate two of them on dev and put them together"
@@ -315,9 +243,7 @@ class RunConfig(_Part):
     def _pairs_what_is_there(self) -> "RunConfig":
         if self.pair is None:
             return self
-        if not self.pair.rerankers:
-            raise PydanticCustomError("pair", "pair.reranker: name at least one stage", {})
-        for role, name in [("shortlist", self.pair.shortlist), *(("reranker", name) for name in self.pair.rerankers)]:
+        for role, name in (("shortlist", self.pair.shortlist), ("reranker", self.pair.reranker)):
             if name not in self.stage:
                 raise PydanticCustomError(
                     "pair",
@@ -338,7 +264,7 @@ def _preset(name: str) -> Any:
 
 
 def _preset_sizes(config_type: type[MatcherConfig], name: str) -> dict[str, Any]:
-    """What a preset says about a kind of matcher; rivals take what they share with its MNLM."""
+    """What a preset says about a kind of matcher; baselines take what they share with its MNLM."""
     preset = _preset(name)
     base = preset.model if config_type is type(preset.model) else preset.baseline
     known = set(config_type.model_fields)

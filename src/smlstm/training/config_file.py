@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from smlstm.errors import ConfigurationError
 from smlstm.training.config import RunConfig, describe
+from smlstm.training.removed import without_removed
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -35,12 +36,15 @@ def read_config_as(config_type: type[Config], path: str | os.PathLike[str], sett
     raw = _read(path)
     for setting in settings:
         _apply(raw, setting)
+    raw, problems = without_removed(raw)
+    config: Config | None = None
     try:
         config = config_type.model_validate(raw)
     except ValidationError as error:
-        problems = [describe(problem) for problem in error.errors()]
+        problems += [describe(problem) for problem in error.errors()]
+    if config is None or problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise ConfigurationError(f"{path} has {count}:\n" + "\n".join(f"  - {line}" for line in problems)) from None
+        raise ConfigurationError(f"{path} has {count}:\n" + "\n".join(f"  - {line}" for line in problems))
     return _with_paths(config, path.parent)
 
 
@@ -95,27 +99,19 @@ def _with_paths(config: Config, folder: Path) -> Config:
                 "dataset": find(part.dataset),
                 "features": find(part.features),
                 "mirrored": None if part.mirrored is None else find(part.mirrored),
-                "cropped": [find(path) for path in part.cropped],
             }
         )
         for part in config.data
     ]
-    vectors = config.vectors
-    if vectors is not None and vectors.path is not None:
-        vectors = vectors.model_copy(update={"path": find(vectors.path)})
     stages = {}
     earlier: set[str] = set()
     for name, stage in config.stage.items():
-        found: dict[str, Any] = {}
-        for field in ("start_from", "mined_by"):
-            given = getattr(stage, field)
-            if isinstance(given, str):
-                found[field] = _source(given, earlier, find, f"stage.{name}.{field}")
-            elif given is not None:
-                found[field] = [_source(each, earlier, find, f"stage.{name}.{field}") for each in given]
-        stages[name] = stage.model_copy(update=found)
+        sources: Any = [_source(given, earlier, find, f"stage.{name}.start_from") for given in stage.sources]
+        if not isinstance(stage.start_from, list):
+            sources = sources[0] if sources else None
+        stages[name] = stage.model_copy(update={"start_from": sources})
         earlier.add(name)
-    return config.model_copy(update={"data": data, "vectors": vectors, "stage": stages})
+    return config.model_copy(update={"data": data, "stage": stages})
 
 
 def _source(given: str, earlier: set[str], find: Callable[[Path], Path], place: str) -> str:

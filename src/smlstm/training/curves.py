@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from smlstm.files import whole_file
 from smlstm.training.folder import read_metrics
 
 _COLOURS = ("#0b6fa4", "#c8472b", "#3d8c40", "#7a4fa3", "#b8860b", "#555555")
@@ -36,9 +37,8 @@ def draw_curves(folder: Path, stages: list[str]) -> Path | None:
         if axes.get_legend_handles_labels()[0]:
             axes.legend()
     path = folder / "curves.png"
-    part = folder / ".curves.part.png"
-    figure.savefig(part)
-    part.replace(path)
+    with whole_file(path) as file:
+        figure.savefig(file, format="png")
     return path
 
 

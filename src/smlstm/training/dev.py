@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smlstm.batch import ImageFeatures
 from smlstm.evaluation import Metrics, metrics, ranks
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import ImageFeatures
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring import Stream, score_all
 from smlstm.scoring.progress import ProgressCallback
 from smlstm.training.examples import Examples

@@ -22,8 +22,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from smlstm.batch import Batch
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch
+from smlstm.matching.matcher import Matcher
 from smlstm.model import ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.training.examples import Integers

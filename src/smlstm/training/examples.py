@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from smlstm.batch import ImageFeatures, Tokens
 from smlstm.data import Features, FeatureSpec, open_dataset, open_features
 from smlstm.errors import InputError
+from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.text import Vocabulary
 from smlstm.text.tokens import tokenise
 from smlstm.training.config import DataConfig
-from smlstm.vision.backbones.base import CROPPED, MIRRORED
+from smlstm.vision.backbones.base import MIRRORED
 
 Integers = npt.NDArray[np.int64]
-Lots = npt.NDArray[np.float64]
+Draws = npt.NDArray[np.float64]
 
 
 class Images:
@@ -37,15 +37,15 @@ class Images:
     def __len__(self) -> int:
         return int(self._store_of.shape[1])
 
-    def read(self, images: Integers, with_regions: bool = True, lots: Lots | None = None) -> ImageFeatures:
+    def read(self, images: Integers, with_regions: bool = True, draws: Draws | None = None) -> ImageFeatures:
         """Float16 features of images; without regions, one zero region stands in for them.
 
-        Of each image the photo as it is, or with lots (from 0 to below 1) one of its views.
+        Of each image the photo as it is, or with draws (from 0 to below 1) one of its views.
         """
         views = np.zeros(len(images), np.int64)
-        if lots is not None:
+        if draws is not None:
             count = (self._row_of[:, images] >= 0).sum(0)
-            views = count - 1 - (lots * count).astype(np.int64)
+            views = count - 1 - (draws * count).astype(np.int64)
         if not with_regions:
             unseen = np.flatnonzero(~self._seen[views, images])
             if len(unseen):
@@ -64,7 +64,7 @@ class Images:
             if len(places):
                 regions[places], contexts[places] = store.read_at(rows[places])
         self._contexts[views, images], self._seen[views, images] = contexts, True
-        return ImageFeatures(torch.from_numpy(regions), torch.from_numpy(contexts))
+        return ImageFeatures.from_numpy(regions, contexts)
 
 
 @dataclass(frozen=True)
@@ -158,22 +158,19 @@ def _same_features(stores: Sequence[Features], store: Features, data: Sequence[D
 
 
 def _open_views(entry: DataConfig, store: Features) -> list[Features]:
-    """What else there is of a store's photos, made alike but for the mirror or the part that is seen."""
-    wanted = [] if entry.mirrored is None else [(entry.mirrored, MIRRORED, "the mirrored view", "--mirrored")]
-    wanted += [(path, CROPPED, "parts of the photos", "--cropped") for path in entry.cropped]
-    views = []
-    for path, seen, name, option in wanted:
-        view = open_features(path)
-        plain, mark, _ = view.spec.preprocessing.partition(seen)
-        different = store.spec.difference(replace(view.spec, preprocessing=plain))
-        if different or not mark:
-            field, expected, found = different or ("preprocessing", store.spec.preprocessing + seen, plain)
-            raise InputError(
-                f'{path} is not {name} of the features: "{field}" is {found!r}, not {expected!r}; '
-                f"make it with smlstm extract {option}"
-            )
-        views.append(view)
-    return views
+    """What else there is of a store's photos, made alike but for the mirror."""
+    if entry.mirrored is None:
+        return []
+    view = open_features(entry.mirrored)
+    plain, mark, _ = view.spec.preprocessing.partition(MIRRORED)
+    different = store.spec.difference(replace(view.spec, preprocessing=plain))
+    if different or not mark:
+        field, expected, found = different or ("preprocessing", store.spec.preprocessing + MIRRORED, plain)
+        raise InputError(
+            f'{entry.mirrored} is not the mirrored view of the features: "{field}" is {found!r}, not {expected!r}; '
+            "make it with smlstm extract --mirrored"
+        )
+    return [view]
 
 
 def _join(

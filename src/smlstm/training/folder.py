@@ -29,6 +29,7 @@ import numpy
 import torch
 
 from smlstm import __version__
+from smlstm.files import write_whole
 from smlstm.training.config import RunConfig
 
 
@@ -186,6 +187,4 @@ def _rounded(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_json(path: Path, content: Any) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_whole(path, json.dumps(content, indent=2) + "\n")

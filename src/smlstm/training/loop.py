@@ -1,6 +1,6 @@
 """How one stage is trained, from top to bottom.
 
-For every epoch, for every step: read batches (ahead, in a thread), loss, gradients, clip, step, average. After
+For every epoch, for every step: read a batch (ahead, in a thread), loss, gradients, clip, step. After
 every epoch: measure on dev images, keep the best model, write a checkpoint, perhaps stop early.
 
 A step is a function of the weights before it and of its number: batch, dropout and drawn negatives are seeded by
@@ -11,8 +11,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smlstm.errors import ConfigurationError, SmlstmError
-from smlstm.matcher import Matcher
+from smlstm.errors import SmlstmError
+from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM
 from smlstm.scoring import choose_precision
+from smlstm.training.augmentation import drop_regions, drop_words
 from smlstm.training.batches import Batches, seed_of
 from smlstm.training.checkpoint import Checkpoint, Progress, write_checkpoint
 from smlstm.training.config import StageConfig
@@ -32,15 +32,13 @@ from smlstm.training.dev import DevMetrics, dev_metrics
 from smlstm.training.distributed import Processes, SharedBatchLoss
 from smlstm.training.examples import Examples, Integers
 from smlstm.training.folder import StageFolder
-from smlstm.training.ledger import Ledger
-from smlstm.training.mining import Miner
-from smlstm.training.noise import drop_regions, drop_words
-from smlstm.training.optimiser import MovingAverage, learning_rate, make_optimiser
+from smlstm.training.metrics_log import MetricsLog
+from smlstm.training.optimiser import learning_rate, make_optimiser
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
-from smlstm.training.watching import Watcher
+from smlstm.training.watchers import Watcher
 
 TIME_IS_UP = "time is up"
 
@@ -57,7 +55,6 @@ class Stage:
     identity: dict[str, Any]
     training: Examples
     dev: Examples
-    miner: Miner | None = None
     processes: Processes = field(default_factory=Processes)
 
 
@@ -80,29 +77,18 @@ class _Loop:
         self.tokens = encode_captions(
             matcher, self.training, job.folder.sentences, processes=job.processes, stopping=stopping, watcher=watcher
         )
-        self.batches = Batches(
-            self.training.image_of,
-            stage.batch_size,
-            job.seed,
-            together=stage.captions_together,
-            grouping=job.miner,
-            pool=stage.mined_pool,
-        )
+        self.batches = Batches(self.training.image_of, stage.batch_size, job.seed, together=stage.captions_together)
         self.loss = _make_loss(job)
         self.optimiser = make_optimiser(stage, matcher)
-        self.average = MovingAverage(matcher, stage.ema) if stage.ema else None
         self.progress = Progress()
-        self.ledger = Ledger(job.name, stage, (stage.score_group or self.batches.size) - 1, watcher)
-        self.epoch_steps = max(1, len(self.batches) // stage.accumulation)
-        self.steps = self.epoch_steps * stage.epochs
+        self.metrics = MetricsLog(job.name, stage, self.batches.size - 1, watcher)
+        self.steps = len(self.batches) * stage.epochs
         self.dev_seconds = 0.0
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
         self.matcher.load_state_dict(checkpoint.model)
         self.optimiser.load_state_dict(checkpoint.optimiser)
-        if self.average is not None and checkpoint.average is not None:
-            self.average.load_state_dict(checkpoint.average)
         self.progress = checkpoint.progress
 
     def run(self) -> Progress:
@@ -110,7 +96,7 @@ class _Loop:
         first = self.processes.first
         if first:
             shutil.rmtree(self.folder.model_at_stop, ignore_errors=True)
-        self.ledger.open(self.folder.metrics if first else Path(os.devnull), self.progress)
+        self.metrics.open(self.folder.metrics if first else Path(os.devnull), self.progress)
         self.watcher.begin(self.name, self.progress.step, self.steps)
         self.saved_at = time.monotonic()
         self.matcher.train()
@@ -122,20 +108,20 @@ class _Loop:
                     break
                 self._end_epoch()
         finally:
-            self.ledger.close()
+            self.metrics.close()
         self.watcher.end(self.name, self.progress.finished or self.stopping.reason or TIME_IS_UP)
         return self.progress
 
     def _epoch(self) -> bool:
         """The steps that are left of an epoch; False if told to stop before its end."""
-        progress, each = self.progress, self.stage.accumulation
+        progress = self.progress
         batches = prefetch(self.batches.epoch(progress.epoch, progress.batch), self._read)
         try:
-            while progress.batch < self.epoch_steps * each:
+            while progress.batch < len(self.batches):
                 if self.processes.agree(self._should_stop()):
                     return False
-                self._step([next(batches) for _ in range(min(each, len(self.batches)))])
-                progress.batch += each
+                self._step(next(batches))
+                progress.batch += 1
                 if progress.step % self.stage.log_steps == 0:
                     self._line()
                 if self.processes.first and time.monotonic() - self.saved_at > self.stage.checkpoint_seconds:
@@ -149,13 +135,13 @@ class _Loop:
         captions = self.processes.part(captions)
         images, row_of = np.unique(self.training.image_of[captions], return_inverse=True)
         with_regions = needs_regions(self.matcher) or self.stage.region_dropout > 0
-        # A batch has its own lots wherever and whenever it is read: the same captions never meet twice.
-        lots = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
-        features = self.training.images.read(images, with_regions, lots.random(len(images)))
+        # A batch has its own draws wherever and whenever it is read: the same captions never meet twice.
+        draws = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
+        features = self.training.images.read(images, with_regions, draws.random(len(images)))
         row_of = row_of.astype(np.int64)
         return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of), torch.from_numpy(images))
 
-    def _step(self, batches: list[TrainingBatch]) -> None:
+    def _step(self, batch: TrainingBatch) -> None:
         stage, progress = self.stage, self.progress
         seed = seed_of(self.seed, "step", progress.step)
         torch.manual_seed(seed + self.processes.rank)  # dropout of units, regions and words
@@ -163,12 +149,10 @@ class _Loop:
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(stage, progress.step, self.steps)
         self.optimiser.zero_grad(set_to_none=True)
-        parts = torch.zeros(2)
-        for batch in batches:
-            with autocast(stage.precision, self.device):
-                found: Tensor = self.loss(self._disturbed(batch.to(self.device)), generator)
-            torch.autograd.backward(found.sum() / len(batches))
-            parts += found.detach().cpu() / len(batches)
+        with autocast(stage.precision, self.device):
+            found: Tensor = self.loss(self._disturbed(batch.to(self.device)), generator)
+        torch.autograd.backward(found.sum())
+        parts = found.detach().cpu()
         norm = float(nn.utils.clip_grad_norm_(self.matcher.parameters(), stage.clip or math.inf))
         if not math.isfinite(norm) or not bool(parts.isfinite().all()):
             raise SmlstmError(
@@ -177,11 +161,9 @@ class _Loop:
                 "set clip; the checkpoint before it is kept"
             )
         self.optimiser.step()
-        if self.average is not None:
-            self.average.update()
         progress.step += 1
-        pairs = sum(len(batch.images) * (stage.score_group or len(batch.image_of)) for batch in batches)
-        self.ledger.step(float(parts[0]), float(parts[1]), norm, pairs * self.processes.size)
+        pairs = len(batch.images) * len(batch.image_of) * self.processes.size
+        self.metrics.step(float(parts[0]), float(parts[1]), norm, pairs)
 
     def _disturbed(self, batch: TrainingBatch) -> TrainingBatch:
         """The batch as it is seen this time."""
@@ -194,8 +176,8 @@ class _Loop:
 
     def _line(self) -> None:
         progress = self.progress
-        done = progress.batch / (self.epoch_steps * self.stage.accumulation)
-        self.ledger.line(progress.epoch + done, learning_rate(self.stage, progress.step - 1, self.steps))
+        done = progress.batch / len(self.batches)
+        self.metrics.line(progress.epoch + done, learning_rate(self.stage, progress.step - 1, self.steps))
 
     def _end_epoch(self) -> None:
         """Measure, keep the best, decide whether to go on."""
@@ -211,26 +193,25 @@ class _Loop:
         elif stage.patience and progress.epoch - 1 - progress.best_epoch >= stage.patience:
             progress.finished = f"no better dev Sum for {stage.patience} epochs"
         if progress.finished:
-            self.ledger.write("end", step=progress.step, reason=progress.finished)
+            self.metrics.write("end", step=progress.step, reason=progress.finished)
         if self.processes.first:
             self._save()
 
     def _measure_epoch(self) -> None:
         progress = self.progress
-        with self._averaged():
-            found = self._measure()
-            better = found.sum > progress.best
-            if better:
-                progress.best, progress.best_epoch = found.sum, progress.epoch
-                self.matcher.save(self.folder.model)
-        self.ledger.write(
+        found = self._measure()
+        better = found.sum > progress.best
+        if better:
+            progress.best, progress.best_epoch = found.sum, progress.epoch
+            self.matcher.save(self.folder.model)
+        self.metrics.write(
             "epoch",
             epoch=progress.epoch,
             step=progress.step,
             dev=found.to_dict(),
             best=better,
             dev_seconds=self.dev_seconds,
-            seconds=self.ledger.seconds,
+            seconds=self.metrics.seconds,
         )
         self.watcher.dev(self.name, progress.epoch, found, better)
 
@@ -239,19 +220,18 @@ class _Loop:
         self._save()
         if self.stopping.interrupted or self.progress.batch == 0:
             return
-        with self._averaged():
-            found = self._measure()
-            better = found.sum > self.progress.best
-            if better:
-                self.matcher.save(self.folder.model_at_stop)
+        found = self._measure()
+        better = found.sum > self.progress.best
+        if better:
+            self.matcher.save(self.folder.model_at_stop)
         # Behind the checkpoint's end of the metrics: when the run goes on, this line is cut off.
-        self.ledger.write(
+        self.metrics.write(
             "stopped",
             epoch=self.progress.epoch,
             step=self.progress.step,
             dev=found.to_dict(),
             best=better,
-            seconds=self.ledger.seconds,
+            seconds=self.metrics.seconds,
         )
         self.watcher.dev(self.name, self.progress.epoch, found, better)
 
@@ -261,18 +241,6 @@ class _Loop:
         self.dev_seconds = time.monotonic() - begin
         return found
 
-    @contextmanager
-    def _averaged(self) -> Iterator[None]:
-        """The matcher with the moving average as its weights, if one is kept."""
-        if self.average is None:
-            yield
-            return
-        self.average.swap()
-        try:
-            yield
-        finally:
-            self.average.swap()
-
     def _should_stop(self) -> bool:
         """Whether time is up, less what measuring will take."""
         reserve = self.dev_seconds
@@ -281,33 +249,23 @@ class _Loop:
             captions, images = len(self.dev), len(np.unique(self.dev.image_of))
             size = self.batches.size
             steps = captions / size if isinstance(self.matcher, MNLM) else captions * images / size**2
-            reserve = self.ledger.step_seconds * steps / 3 if self.progress.batch else 0.0
+            reserve = self.metrics.step_seconds * steps / 3 if self.progress.batch else 0.0
         return bool(self.stopping.reason) or self.stopping.seconds_left < reserve
 
     def _save(self) -> None:
-        self.ledger.sync()
-        average = None if self.average is None else self.average.state_dict()
+        self.metrics.sync()
         write_checkpoint(
             self.folder.checkpoint,
-            Checkpoint(self.progress, self.identity, self.matcher.state_dict(), self.optimiser.state_dict(), average),
+            Checkpoint(self.progress, self.identity, self.matcher.state_dict(), self.optimiser.state_dict()),
         )
         self.saved_at = time.monotonic()
 
 
 def _make_loss(job: Stage) -> nn.Module:
     """The loss of a batch, or of our part of one."""
-    group, size = job.config.score_group, job.processes.size
-    if size == 1:
-        return BatchLoss(job.matcher, job.config.objective, group)
-    if group is None:
-        return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective))
-    # Pairs within groups need nothing from other processes, if no group is cut.
-    if job.config.batch_size // group % size:
-        raise ConfigurationError(
-            f"stage.{job.name}: {job.config.batch_size // group} groups a batch cannot be shared by {size} processes "
-            "evenly; change batch_size or score_group"
-        )
-    return job.processes.share(BatchLoss(job.matcher, job.config.objective, group))
+    if job.processes.size == 1:
+        return BatchLoss(job.matcher, job.config.objective)
+    return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective))
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:

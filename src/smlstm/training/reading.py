@@ -6,7 +6,6 @@
 A hundred thousand captions take minutes to read and 1 GB of disk; training draws a hundred of them at a time.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -18,17 +17,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from smlstm.data.header import sync_folder
 from smlstm.data.lock import Locked, WriterLock
 from smlstm.errors import InputError, SmlstmError
-from smlstm.matcher import Matcher
+from smlstm.files import fingerprint, sync_folder
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring.progress import Progress, ProgressCallback
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, language_model
 from smlstm.training.distributed import Processes
 from smlstm.training.examples import CaptionTokens, Examples, Integers
 from smlstm.training.stopping import Stopping
-from smlstm.training.watching import Watcher
+from smlstm.training.watchers import Watcher
 
 _PART = 1024
 """Captions that are read, and written, together."""
@@ -68,9 +67,8 @@ def encode_captions(
     if not name:
         return tokens
     words = [tokenise(caption)[: matcher.config.max_words] for caption in examples.captions]
-    digest = hashlib.blake2b(language_model().digest.encode(), digest_size=8)
-    digest.update("\n".join(" ".join(each) for each in words).encode())
-    path = folder / f"{name}-{digest.hexdigest()}.f16"
+    digest = fingerprint([language_model().digest, "\n".join(" ".join(each) for each in words)], 8)
+    path = folder / f"{name}-{digest}.f16"
     stopped = False
     if processes.first and not path.exists():
         with watcher.scoring(f"Reading {len(words):,} captions with a language model", "captions") as progress:

@@ -12,11 +12,9 @@ from pydantic import BaseModel
 from smlstm.data.lock import WriterLock
 from smlstm.device import choose_device
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.matcher import Matcher
-from smlstm.model import MNLM
+from smlstm.matching.matcher import Matcher
 from smlstm.saving import KINDS
 from smlstm.text import Vocabulary
-from smlstm.text.vectors import read_vectors
 from smlstm.training.batches import seed_of
 from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
 from smlstm.training.config import DataConfig, RunConfig, StageConfig
@@ -25,13 +23,13 @@ from smlstm.training.distributed import Processes
 from smlstm.training.examples import Examples, read_examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
+from smlstm.training.make_pair import make_pair
 from smlstm.training.memory import keep_freed_memory
-from smlstm.training.mining import Miner
-from smlstm.training.pairing import make_pair
-from smlstm.training.reading import ReadingStoppedError, encode_captions
-from smlstm.training.start import start_from_model, start_from_vectors
+from smlstm.training.reading import ReadingStoppedError
+from smlstm.training.removed import without_removed
 from smlstm.training.stopping import Stopping
-from smlstm.training.watching import Watcher
+from smlstm.training.transfer import start_from_model
+from smlstm.training.watchers import Watcher
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,8 @@ def _find_checkpoint(config: RunConfig, name: str, place: StageFolder, fresh: bo
 def changed_since(found: dict[str, Any], config: RunConfig, name: str) -> str | None:
     """The first setting in which a stage's identity, as it was written once, is not its configuration's."""
     wanted = identity(config, name)
-    return difference(_with_defaults(found, wanted, name, config), wanted)
+    found, gone = without_removed(found)
+    return gone[0] if gone else difference(_with_defaults(found, wanted, name, config), wanted)
 
 
 def _with_defaults(found: dict[str, Any], wanted: dict[str, Any], name: str, config: RunConfig) -> dict[str, Any]:
@@ -219,7 +218,6 @@ class World:
             identity=identity(self.config, name),
             training=self.training,
             dev=self.dev,
-            miner=self._miner(name),
             processes=self.helpers.processes,
         )
 
@@ -228,9 +226,6 @@ class World:
         settings = stage.matcher_config(spec)
         torch.manual_seed(seed_of(self.config.seed, name, "start"))
         matcher = KINDS[stage.kind](settings, self.vocabulary)
-        if new and self.config.vectors is not None and not settings.language_model:
-            taken = start_from_vectors(matcher, read_vectors(self.vocabulary, self.config.vectors.path))
-            self.helpers.watcher.notice(f"{name} starts with {taken}")
         for source in stage.sources if new else ():
             trained = _load(source, self.run)
             # Parts, not every tensor of theirs.
@@ -239,25 +234,6 @@ class World:
             )
             self.helpers.watcher.notice(f"{name} starts from a trained {trained.kind}: {', '.join(parts)}")
         return matcher
-
-    def _miner(self, name: str) -> Miner | None:
-        stage = self.config.stage[name]
-        if stage.negatives != "mined":
-            return None
-        source = stage.mined_by or stage.sources[0]
-        mnlm = _load(source, self.run)
-        if not isinstance(mnlm, MNLM):
-            raise ConfigurationError(f"mined_by: {source} is a {mnlm.kind}, but an MNLM (or VSE++) mines")
-        helpers, folder = self.helpers, self.run.stage(name).sentences
-        tokens = encode_captions(
-            mnlm,
-            self.training,
-            folder,
-            processes=helpers.processes,
-            stopping=helpers.stopping,
-            watcher=helpers.watcher,
-        )
-        return Miner.of(mnlm, self.training, tokens, stage.mined_group)
 
 
 def _load(source: str, run: RunFolder) -> Matcher:

@@ -1,7 +1,7 @@
 """The loss of one batch: encode both sides once, score the grid of pairs, rank.
 
 Rows of the grid are the batch's images, each once; columns are its captions. Only captions of other images count
-as mismatched. With groups, only pairs within a group are scored.
+as mismatched.
 
 Memory: autograd keeps everything a pair went through. Where that would be more than `grid_bytes`, the grid is cut
 into blocks of images whose inside is computed again in the backward pass: 101 x 101 pairs of any size then need
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from smlstm.batch import Batch, ImageFeatures, Saliency, Tokens, join
-from smlstm.matcher import Matcher
+from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens, join
+from smlstm.matching.matcher import Matcher
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.model.smlstm import EncodedSide
@@ -44,33 +44,17 @@ class TrainingBatch:
 class BatchLoss(nn.Module):
     """Ranking loss and regulariser of a batch; a module, so that gradients can be averaged across processes."""
 
-    def __init__(
-        self, matcher: Matcher, objective: ObjectiveConfig, group: int | None = None, grid_bytes: int = GRID_BYTES
-    ) -> None:
+    def __init__(self, matcher: Matcher, objective: ObjectiveConfig, grid_bytes: int = GRID_BYTES) -> None:
         super().__init__()
         self.matcher = matcher
         self.objective = objective
-        self._group, self._grid_bytes = group, grid_bytes
+        self._grid_bytes = grid_bytes
 
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
         """Ranking loss and weighted regulariser; 2."""
         images = self.matcher.encode_images(batch.features)
         sentences = encode_sentences(self.matcher, batch.tokens)
-        size = self._group or len(batch.image_of)
-        losses = []
-        for start in range(0, len(batch.image_of), size):
-            columns = slice(start, start + size)
-            rows, row_of = torch.unique(batch.image_of[columns], return_inverse=True)
-            losses.append(
-                self._grid_loss(
-                    images if len(rows) == len(images) else images.select(rows),
-                    sentences.select(columns),
-                    row_of,
-                    batch.tokens.mask[columns],
-                    generator,
-                )
-            )
-        return torch.stack(losses).mean(0)
+        return self._grid_loss(images, sentences, batch.image_of, batch.tokens.mask, generator)
 
     def _grid_loss(
         self, images: Batch, sentences: Batch, row_of: Tensor, words: Tensor, generator: torch.Generator | None
@@ -152,7 +136,7 @@ def _score(matcher: Matcher, images: Batch, sentences: Batch, matched: Tensor | 
 
 
 def block_rows(matcher: Matcher, images: Batch, sentences: Batch, grid_bytes: int) -> int:
-    """Images whose pairs with all sentences autograd may keep at a time; rivals cut their grids themselves."""
+    """Images whose pairs with all sentences autograd may keep at a time; baselines cut their grids themselves."""
     if not isinstance(matcher, SMLSTM):
         return len(images)
     config, regions, words = matcher.config, cast(EncodedSide, images), cast(EncodedSide, sentences)

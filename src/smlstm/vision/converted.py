@@ -1,30 +1,16 @@
 """Networks converted for a runtime, kept in the user's cache, since converting takes seconds."""
 
-import hashlib
 import inspect
-import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from smlstm.vision.backbones.base import Backbone, sha256_of
+from smlstm.files import fingerprint
+from smlstm.user_folders import cache_folder
+from smlstm.vision.backbones.base import Backbone
 
 _CHECKSUMS = "sha256.txt"
-
-
-def cache_folder() -> Path:
-    """Name the folder of the user's cache: `SMLSTM_CACHE`, else the system's custom."""
-    if chosen := os.environ.get("SMLSTM_CACHE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", str(Path.home()))
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "smlstm"
 
 
 def converted(backbone: Backbone, form: str, convert: Callable[[Path], None]) -> Path:
@@ -33,11 +19,8 @@ def converted(backbone: Backbone, form: str, convert: Callable[[Path], None]) ->
     The folder is named after all that the result depends on. Its files' hashes are kept beside them, so that
     one which was damaged is made again rather than run.
     """
-    key = hashlib.sha256(
-        "\n".join(
-            (form, backbone.name, str(backbone.input_size), backbone.weights_sha256, _source_of(backbone))
-        ).encode()
-    ).hexdigest()[:24]
+    made = (form, backbone.name, str(backbone.input_size), backbone.weights_sha256, _source_of(backbone))
+    key = fingerprint(["\n".join(made)])[:24]
     try:
         parent = cache_folder() / "networks"
         folder = parent / f"{backbone.name.replace(':', '-').replace('/', '-')}-{backbone.input_size}-{key}"
@@ -74,7 +57,7 @@ def _source_of(backbone: Backbone) -> str:
 
 def _checksums(folder: Path) -> str:
     files = sorted(path for path in folder.iterdir() if path.name != _CHECKSUMS)
-    return "".join(f"{sha256_of(path)}  {path.name}\n" for path in files)
+    return "".join(f"{fingerprint([path])}  {path.name}\n" for path in files)
 
 
 def _is_whole(folder: Path) -> bool:

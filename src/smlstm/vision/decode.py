@@ -12,8 +12,8 @@ from pathlib import Path
 from PIL import Image
 from PIL.ImageFile import ImageFile
 
+from smlstm.photo_formats import SNIFFED_BYTES, sniff
 from smlstm.vision.decoder_process import decode_elsewhere
-from smlstm.vision.formats import SNIFFED_BYTES, sniff
 from smlstm.vision.pixels import decode_here, is_raw, open_photo, refusing
 from smlstm.vision.reading import LARGE_BYTES, check_bytes, one_large_photo, read_file
 from smlstm.vision.scans import MOST_SCANS, count_scans

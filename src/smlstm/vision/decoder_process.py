@@ -27,13 +27,13 @@ SECONDS = 30
 """Of processor time, the most that a photo may take."""
 _PATIENCE = 10 * SECONDS  # by the clock: many may be waiting for the same processor
 _AT_ONCE = 2
-_SPARE_BYTES, _BYTES_A_PIXEL = 512 * 2**20, 24
+_SPARE_BYTES, _BYTES_PER_PIXEL = 512 * 2**20, 24
 
 
 def decode_elsewhere(kind: str, data: bytes, name: str, at_least: int | None, limit_megapixels: float) -> Image.Image:
     """Decode a photo in another process, in bounded time and memory; as `decode_here` otherwise."""
     request = {"kind": kind, "name": name, "at_least": at_least, "limit": limit_megapixels, "bytes": len(data)}
-    request |= {"seconds": SECONDS, "memory": _SPARE_BYTES + int(limit_megapixels * 1_000_000) * _BYTES_A_PIXEL}
+    request |= {"seconds": SECONDS, "memory": _SPARE_BYTES + int(limit_megapixels * 1_000_000) * _BYTES_PER_PIXEL}
     with _places:
         decoder = _take(name)
         try:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlstm.errors import ConfigurationError
-from smlstm.vision.about import About, about_photo
 from smlstm.vision.backbones.base import Backbone
 from smlstm.vision.decode import LIMIT_MEGAPIXELS, decoded_photo
+from smlstm.vision.photo_header import About, about_photo
 from smlstm.vision.reading import read_file
 from smlstm.vision.runtime import Runner, make_runner, usable_cores
 from smlstm.vision.unreadable import UnreachablePhoto, UnreadablePhoto

@@ -14,7 +14,7 @@ from smlstm.vision.unreadable import UnreachablePhoto, UnreadablePhoto
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MEGA = 1_000_000
 # Eight bytes are the most a pixel takes (16-bit RGBA, uncompressed); the rest leaves room for metadata.
-_BYTES_A_PIXEL, _SPARE_BYTES = 8, 256 * 2**20
+_BYTES_PER_PIXEL, _SPARE_BYTES = 8, 256 * 2**20
 LARGE_BYTES = 64 * 2**20
 
 one_large_photo = threading.RLock()
@@ -39,7 +39,7 @@ def read_file(path: Path | str, limit_megapixels: float) -> Iterator[tuple[bytes
 
 def check_bytes(size: int, path: Path | str, limit_megapixels: float) -> None:
     """Refuse a file that is larger than any photo within the limit."""
-    if size > limit_megapixels * _MEGA * _BYTES_A_PIXEL + _SPARE_BYTES:
+    if size > limit_megapixels * _MEGA * _BYTES_PER_PIXEL + _SPARE_BYTES:
         raise UnreadablePhoto(
             path,
             f"the file is {size / _MEGA:.0f} MB, more than a photo of {limit_megapixels:g} megapixels needs "

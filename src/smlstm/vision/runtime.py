@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
-from smlstm.vision import eight_bits
+from smlstm.vision import int8
 from smlstm.vision.backbones.base import Backbone
 from smlstm.vision.converted import converted
 
@@ -131,7 +131,7 @@ class OpenVinoRunner(CompiledRunner):
 
     def _convert(self, folder: Path) -> None:
         # Not `openvino.convert_model`: that reports its use over the network and runs the network three times.
-        from openvino import save_model  # noqa: PLC0415
+        from openvino import save_model  # noqa: PLC0415 - slow, and only for this runtime
         from openvino.frontend import FrontEndManager  # noqa: PLC0415
         from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder  # noqa: PLC0415
 
@@ -164,11 +164,11 @@ class EightBitRunner(OpenVinoRunner):
     name = "openvino-int8"
 
     def __init__(self, backbone: Backbone, threads: int, streams: int):
-        self._calibration, digest = eight_bits.read_calibration(backbone)
+        self._calibration, digest = int8.read_calibration(backbone)
         super().__init__(replace(backbone, rounded=f"in 8 bits, calibration {digest[:8]}"), threads, streams)
 
     def _model(self, openvino: Any) -> Any:
-        return eight_bits.build(self.backbone, self._calibration)
+        return int8.build(self.backbone, self._calibration)
 
 
 def _import_openvino() -> Any:
@@ -208,7 +208,7 @@ class OnnxRunner(CompiledRunner):
 
     def __init__(self, backbone: Backbone, threads: int, streams: int):
         super().__init__(backbone)
-        import onnxruntime  # noqa: PLC0415 (optional, and slow to import)
+        import onnxruntime  # noqa: PLC0415 - optional, and slow to import
 
         folder = converted(backbone, f"onnx-torch-{torch.__version__}", self._convert)
         options = onnxruntime.SessionOptions()

@@ -6,10 +6,11 @@ touched), the bytes decide.
 """
 
 import errno
-import hashlib
 import os
 import stat
 from pathlib import Path
+
+from smlstm.files import fingerprint
 
 _HASH_BYTES = 8
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
@@ -50,15 +51,12 @@ def content_hash(data: bytes) -> str:
 
 
 def _content_of(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
     # Without waiting: a pipe that has taken the place of a photo would keep us for ever.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        while block := file.read(2**18):
-            digest.update(block)
-    return digest.hexdigest()
+        return fingerprint(iter(lambda: file.read(2**18), b""), _HASH_BYTES)
 
 
 def _hash(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=_HASH_BYTES).hexdigest()
+    return fingerprint([content], _HASH_BYTES)

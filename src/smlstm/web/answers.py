@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
-from smlstm.web.text import printable
+from smlstm.files import printable
 
 if TYPE_CHECKING:
     from smlstm.explain import Explanation
-    from smlstm.search.found import Match
+    from smlstm.search.matches import Match
 
 
 def photo_id(content: int) -> str:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI, Response
 
 from smlstm import __version__
-from smlstm.web.bodies import Bodies
+from smlstm.web.body_limits import Bodies
 from smlstm.web.gate import Gate
 from smlstm.web.metrics import Metrics
-from smlstm.web.page import make_page
+from smlstm.web.page_files import make_page
 from smlstm.web.problems import answer_problems
+from smlstm.web.request_log import Watching
 from smlstm.web.routes import API, make_routes
 from smlstm.web.service import Service
 from smlstm.web.settings import Settings
 from smlstm.web.upload_routes import make_upload_routes
-from smlstm.web.watching import Watching
 
 if TYPE_CHECKING:
     from smlstm.search import Library

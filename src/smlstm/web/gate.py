@@ -9,6 +9,7 @@ import hmac
 import ipaddress
 import socket
 from http.cookies import CookieError, SimpleCookie
+from importlib.resources import files
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -21,11 +22,7 @@ from smlstm.web.settings import Settings
 HEALTH = "/api/v1/health"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OPEN_SITES = frozenset({"", "same-origin", "none"})
-_ASK_FOR_TOKEN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>smlstm</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="/assets/style.css">
-<main class="alone"><h1>smlstm</h1><form action="/" method="get"><label for="token">The token that smlstm printed when
-it was started</label><input id="token" name="token" type="password" autocomplete="off" required autofocus>
-<button type="submit">Open</button></form></main></html>"""
+_ASK_FOR_TOKEN = files("smlstm.web").joinpath("token.html").read_text(encoding="utf-8")
 
 
 class Gate:

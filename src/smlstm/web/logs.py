@@ -8,7 +8,7 @@ import logging
 import sys
 from datetime import datetime, timezone
 
-from smlstm.web.text import printable
+from smlstm.files import printable
 
 REQUESTS = "smlstm.web.requests"
 

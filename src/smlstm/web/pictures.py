@@ -8,12 +8,12 @@ import io
 import os
 import stat
 import threading
-from collections import OrderedDict
 from pathlib import Path
 
+from cachetools import LRUCache
 from PIL import Image
 
-from smlstm.search.tables import content_of_bytes
+from smlstm.search.lance_table import content_of_bytes
 from smlstm.vision import UnreadablePhoto
 from smlstm.vision.decode import decode_photo
 from smlstm.web.problems import NotFound
@@ -27,8 +27,7 @@ class Pictures:
     """Encoded pictures, the latest kept in memory."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, str], bytes] = OrderedDict()
-        self._bytes = 0
+        self._kept: LRUCache[tuple[int, str], bytes] = LRUCache(_CACHE_BYTES, getsizeof=len)
         self._guard = threading.Lock()
 
     def get(self, content: int, files: list[Path], size: str) -> bytes:
@@ -36,19 +35,12 @@ class Pictures:
         key = (content, size)
         with self._guard:
             if key in self._kept:
-                self._kept.move_to_end(key)
                 return self._kept[key]
         encoded = as_jpeg(read_picture(content, files, SIDES[size]))
-        if size == "thumbnail":
-            self._keep(key, encoded)
+        if size == "thumbnail" and len(encoded) <= self._kept.maxsize:
+            with self._guard:
+                self._kept[key] = encoded
         return encoded
-
-    def _keep(self, key: tuple[int, str], encoded: bytes) -> None:
-        with self._guard:
-            self._bytes += len(encoded) - len(self._kept.pop(key, b""))
-            self._kept[key] = encoded
-            while self._bytes > _CACHE_BYTES:
-                self._bytes -= len(self._kept.popitem(last=False)[1])
 
 
 def read_picture(content: int, files: list[Path], side: int) -> Image.Image:

@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse
 
 from smlstm.data.lock import Locked
 from smlstm.errors import InputError, SmlstmError
+from smlstm.files import printable
 from smlstm.search.damage import DamagedLibrary
 from smlstm.search.location import LibraryGone
-from smlstm.web.text import printable
 from smlstm.web.work import RETRY_SECONDS, Busy
 
 _CODES = {401: "token", 403: "refused", 404: "not_found", 405: "method", 413: "too_large", 503: "busy"}

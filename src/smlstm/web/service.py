@@ -9,28 +9,28 @@ import torch
 from torch import Tensor
 
 from smlstm import __version__
-from smlstm.batch import Batch, ImageFeatures
 from smlstm.errors import InputError
 from smlstm.explain import Explanation, explain_encoded
-from smlstm.explain.photos import SHOWN_SIDE
 from smlstm.explain.picture import gallery
+from smlstm.files import printable
+from smlstm.matching.batch import Batch, ImageFeatures
 from smlstm.model.ensemble import members_of
 from smlstm.search.browsing import newest
 from smlstm.search.naming import known_phrases
+from smlstm.vision.shown_photo import SHOWN_SIDE
 from smlstm.web import answers
 from smlstm.web.answers import Explained, Photo, content_of_id
-from smlstm.web.indexing import Background
+from smlstm.web.background_indexing import Background
+from smlstm.web.photo_scope import Served
 from smlstm.web.pictures import Pictures, as_png, read_picture
 from smlstm.web.questions import MOST_RESULTS, Naming, Pairs, Question, Where
+from smlstm.web.rankings import Rankings
 from smlstm.web.read_ahead import ReadAhead
-from smlstm.web.results import Rankings
-from smlstm.web.served import Served
-from smlstm.web.text import printable
 from smlstm.web.work import Queue
 
 if TYPE_CHECKING:
     from smlstm.search import Library
-    from smlstm.search.found import Found
+    from smlstm.search.matches import Found
     from smlstm.web.settings import Settings
 
 PICTURES_AT_ONCE, PICTURES_WAITING = 2, 256

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from smlstm.batch import ImageFeatures
 from smlstm.errors import InputError
+from smlstm.files import printable
+from smlstm.matching.batch import ImageFeatures
 from smlstm.vision import UnreadablePhoto
-from smlstm.vision.about import about_photo
 from smlstm.vision.decode import decoded_photo
+from smlstm.vision.photo_header import about_photo
 from smlstm.web import answers
 from smlstm.web.problems import TooLarge
-from smlstm.web.text import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +26,10 @@ Upload = tuple[str, bytes]
 
 def features(service: "Service", photos: Sequence[Upload]) -> ImageFeatures:
     """What the CNN sees in photos that were sent; an unreadable one is refused by its name."""
-    settings, eyes = service.settings, service.library.eyes
+    settings, reader = service.settings, service.library.photo_reader
     _check_pixels(photos, settings)
-    return eyes.features_of([_pixels(eyes.extractor.backbone, *photo, settings.megapixels) for photo in photos])
+    pixels = [_pixels(reader.extractor.backbone, *photo, settings.megapixels) for photo in photos]
+    return ImageFeatures.from_numpy(*reader.read_pixels(pixels))
 
 
 def _check_pixels(photos: Sequence[Upload], settings: "Settings") -> None:

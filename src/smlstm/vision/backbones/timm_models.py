@@ -1,6 +1,6 @@
 """Any convolutional or hierarchical model of timm, as `timm:<model>`, with the extra `timm`."""
 
-import hashlib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
+from smlstm.files import fingerprint
 from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights
 
 PREFIX = "timm:"
@@ -64,7 +65,7 @@ def load(name: str, grid: int | None = None, weights: Path | None = None) -> Bac
         regions=regions.shape[1],
         region_width=regions.shape[2],
         context_width=context.shape[1],
-        weights_sha256=_sha256_of_tensors(model.state_dict()),
+        weights_sha256=fingerprint(_parts(model.state_dict())),
         network=network,
     )
 
@@ -95,9 +96,7 @@ def _with_weights(timm: Any, name: str, file: Path) -> Any:
     return model
 
 
-def _sha256_of_tensors(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _parts(tensors: dict[str, Tensor]) -> Iterator[str | bytes]:
     for name, tensor in sorted(tensors.items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+        yield name
+        yield tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
-from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights, sha256_of
+from smlstm.files import fingerprint
+from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights
 
 NAME = "vgg19"
 INPUT_SIZE = 224
@@ -99,7 +100,7 @@ def load(name: str = NAME, grid: int | None = None, weights: Path | None = None)
         raise ConfigurationError(f"{name} has a grid of {GRID} x {GRID} regions; {grid} cannot be chosen")
     path = find_weights() if weights is None else weights
     tensors = read_weights(path)
-    digest = sha256_of(path)
+    digest = fingerprint([path])
     # A safetensors copy of the file holds the same tensors under another hash, which the store records.
     if path.suffix != ".safetensors" and not digest.startswith(SHA256_PREFIX):
         raise ConfigurationError(

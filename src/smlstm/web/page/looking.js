@@ -3,7 +3,7 @@
 import { percent, sentence } from "./api.js";
 import { clear, draw, drawLegend, evenShares, limitOf, mapOfWord } from "./saliency.js";
 
-const SECONDS_A_STEP = 1.2;
+const SECONDS_PER_STEP = 1.2;
 let made = 0;
 
 export function element(name, properties = {}, ...children) {
@@ -70,7 +70,7 @@ export function showLooking(place, stage, explanation) {
     timer = setInterval(() => {
       slider.value = (step() + 1) % steps.length + 1;
       showStep();
-    }, 1000 * SECONDS_A_STEP);
+    }, 1000 * SECONDS_PER_STEP);
   });
   buttons.forEach((button, k) => {
     for (const event of ["mouseenter", "focus"]) {
