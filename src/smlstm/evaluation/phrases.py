@@ -145,6 +145,8 @@ def measure_phrases(
                     maps.setdefault(name, np.zeros((len(asked), side * side)))[own] = found
             if progress is not None:
                 progress(numbers[-1] + 1, len(photos))
+    if not maps:
+        raise InputError(f"a {matcher.kind} matcher of these sizes has neither attention nor a joint space for regions")
     scores = tuple(_judge(name, found, asked, side, seed) for name, found in maps.items())
     return PhrasePointing(
         scores,
@@ -182,7 +184,7 @@ def _alone(
     lengths = np.array([len(tokenise(each.text)) for each in asked])
     counts = set()
     for length in np.unique(lengths):  # a matcher of a step a word takes as many steps as the longest of a batch
-        places = np.flatnonzero(lengths == length)
+        places = [int(place) for place in np.flatnonzero(lengths == length)]
         sentences = matcher.encode_sentences([asked[place].text for place in places])
         pairs = torch.tensor([[asked[place].photo - offset, row] for row, place in enumerate(places)])
         seen = matcher.attend(images, sentences, pairs).image.double().cpu().numpy()  # P, T, I
@@ -218,10 +220,10 @@ def _within(
                 each = asked[place]
                 weights = q[row, :, each.first : each.last].sum(1)  # T
                 found[place] = (weights[:, None] * p[row]).sum(0) / max(weights.sum(), 1e-12)
-                chosen = [
-                    _words_on(q[row, step], each) and each.on[p[row, step].argmax()] for step in range(len(p[row]))
-                ]
-                pointed += any(chosen)
+                pointed += any(
+                    _words_on(words, each) and each.on[regions.argmax()]
+                    for regions, words in zip(p[row], q[row], strict=True)
+                )
             covered.append(pointed / len(members[key]))
     return found
 

@@ -35,7 +35,7 @@ class ContextModulatedAttention(nn.Module):
     Work that one side alone decides is done once, in `keys` and `reference`; `logits` is what depends on a pair.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - three widths, and how they are put together
         self,
         candidate_width: int,
         context_width: int | None,

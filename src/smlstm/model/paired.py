@@ -6,9 +6,9 @@ of the sentence only through h, and at the first step not at all. Here the sente
     f_ti = (u_p * tanh(m W_m + h_{t-1} W_h + b_h)) . sig(a_i W_a + b_a) + b_p + g (a~_i U + b_u) . unit(w'_t V + b_v)
     u_p  = w_p / sum |w_p|
 
-The first term is `gated`'s: m says where something is, h what was seen before. u_p bounds it to 1 either way: left free,
-it learns to look at whatever tells one training photo from another, a dog's background sooner than the dog. The second
-is what is sought, the words that are attended to at this very step, in the space where instances are compared
+The first term is `gated`'s: m says where something is, h what was seen before. u_p bounds it to 1 either way: left
+free, it learns to look at whatever tells one training photo from another, a dog's background sooner than the dog. The
+second is what is sought, the words that are attended to at this very step, in the space where instances are compared
 (comparison.py): what is looked for and what is compared cannot drift apart. a~_i is a region with its neighbours on the
 grid, by a learned kernel of 3 x 3 that sums to 1: one region alone sees too little of a thing to tell its place.
 Regions that are no square grid have no neighbours.
@@ -51,9 +51,9 @@ class Search(nn.Module):
         if side * side != regions.shape[1] or side < 2:
             return regions
         weights = torch.softmax(self.kernel, 0).view(3, 3)
-        grid = regions.unflatten(1, (side, side)).movedim(3, 1)  # M, S, side, side
+        grid = regions.view(len(regions), side, side, -1).movedim(3, 1)  # M, S, side, side
         grid = functional.pad(grid, (1, 1, 1, 1), mode="replicate").movedim(1, 3)
-        found = torch.zeros_like(regions).unflatten(1, (side, side))
+        found = torch.zeros_like(grid[:, :side, :side])
         for down in range(3):
             for across in range(3):
                 found = found + weights[down, across] * grid[:, down : down + side, across : across + side]
@@ -62,4 +62,5 @@ class Search(nn.Module):
 
 def direction(said: Tensor) -> Tensor:
     """unit(w'_t V + b_v); ..., S."""
-    return said / torch.linalg.vector_norm(said, dim=-1, keepdim=True).clamp(min=_SMALLEST)
+    length: Tensor = torch.linalg.vector_norm(said, dim=-1, keepdim=True)
+    return said / length.clamp(min=_SMALLEST)
