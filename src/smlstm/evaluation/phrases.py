@@ -237,22 +237,17 @@ def _plain(
     matcher: Matcher, features: ImageFeatures, asked: Sequence[Asked], offset: int
 ) -> tuple[Tensor, Tensor] | None:
     """Cosines of phrases and regions in the joint space of the whole image (P, I), and the regions' lengths there."""
-    weight = next(matcher.parameters())
-    regions = scaled(features.regions.to(weight.device, weight.dtype))
-    texts = [each.text for each in asked]
-    photos = torch.tensor([each.photo - offset for each in asked])
-    if isinstance(matcher, MNLM) and matcher.config.context_width == matcher.config.region_width:
-        places = matcher.image(regions)  # M, I, E
-        said = matcher.encode_sentences(texts).vectors  # type: ignore[attr-defined]
-    elif (
-        isinstance(matcher, SMLSTM)
-        and matcher.image_whole is not None
-        and (matcher.config.context_width == matcher.config.region_width)
-    ):
-        places = matcher.image_whole(regions)
-        said = matcher.encode_sentences(texts).whole  # type: ignore[attr-defined]
+    if isinstance(matcher, MNLM):
+        projection: torch.nn.Linear | None = matcher.image
     else:
+        projection = matcher.image_whole if isinstance(matcher, SMLSTM) else None
+    if projection is None or matcher.config.context_width != matcher.config.region_width:
         return None
+    regions = scaled(features.regions.to(projection.weight.device, projection.weight.dtype))
+    photos = torch.tensor([each.photo - offset for each in asked])
+    places = projection(regions)  # M, I, E
+    encoded = matcher.encode_sentences([each.text for each in asked])
+    said: Tensor = encoded.vectors if isinstance(matcher, MNLM) else encoded.whole  # type: ignore[attr-defined]
     lengths = torch.linalg.vector_norm(places, dim=2)
     cosines = torch.einsum("pie,pe->pi", functional.normalize(places, dim=2)[photos], functional.normalize(said, dim=1))
     return cosines.double().cpu(), lengths[photos].double().cpu()
