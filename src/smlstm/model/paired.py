@@ -21,6 +21,7 @@ a~_i U does not depend on the pair, and attending is linear: all pairs stay matr
 """
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -50,14 +51,20 @@ class Search(nn.Module):
         side = math.isqrt(regions.shape[1])
         if side * side != regions.shape[1] or side < 2:
             return regions
-        weights = torch.softmax(self.kernel, 0).view(3, 3)
-        grid = regions.view(len(regions), side, side, -1).movedim(3, 1)  # M, S, side, side
-        grid = functional.pad(grid, (1, 1, 1, 1), mode="replicate").movedim(1, 3)
-        found = torch.zeros_like(grid[:, :side, :side])
-        for down in range(3):
-            for across in range(3):
-                found = found + weights[down, across] * grid[:, down : down + side, across : across + side]
-        return found.flatten(1, 2)
+        mixing = torch.softmax(self.kernel, 0) @ _neighbours(side).to(regions.device, regions.dtype).flatten(1)
+        return mixing.view(side * side, side * side) @ regions
+
+
+@cache
+def _neighbours(side: int) -> Tensor:
+    """For each place of the kernel, which region it finds beside each; beyond an edge, the one at the edge. 9, I, I."""
+    rows, columns = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
+    found = []
+    for down in (-1, 0, 1):
+        for across in (-1, 0, 1):
+            near = (rows + down).clamp(0, side - 1) * side + (columns + across).clamp(0, side - 1)
+            found.append(functional.one_hot(near.flatten(), side * side))
+    return torch.stack(found)
 
 
 def direction(said: Tensor) -> Tensor:
