@@ -74,13 +74,35 @@ def attention_logit(weights: Weights, modulation: str, context: Array | None, ca
     return (w_p * np.tanh(m + hidden)) @ sig(a) + b_p
 
 
+def searched(weights: Weights, regions: Array, said: Array) -> Array:
+    """g (a~_i U + b_u) . unit(w'_t V + b_v) for every region, with its neighbours where regions are a square grid."""
+    kernel = softmax(weights["search.kernel"]).reshape(3, 3)
+    side = round(len(regions) ** 0.5)
+    query = linear(weights, "comparison.sentence", said)
+    found = []
+    for i, region in enumerate(regions):
+        seen = region
+        if side * side == len(regions) and side > 1:
+            y, x = divmod(i, side)
+            seen = np.zeros_like(region)
+            for dy in (-1, 0, 1):
+                for dx in (-1, 0, 1):
+                    near = min(max(y + dy, 0), side - 1) * side + min(max(x + dx, 0), side - 1)
+                    seen = seen + kernel[dy + 1, dx + 1] * regions[near]
+        place = linear(weights, "comparison.image", seen)
+        found.append(weights["search.gain"] * place @ query / np.linalg.norm(query))
+    return np.array(found)
+
+
 def softmax(logits: Array) -> Array:
     e = np.exp(logits - logits.max())
     return e / e.sum()
 
 
-def attend(weights: Weights, modulation: str, context: Array | None, candidates: Array, h: Array) -> Array:
-    return softmax(np.array([attention_logit(weights, modulation, context, x, h) for x in candidates]))
+def attend(  # noqa: PLR0917 - as the equation has them
+    weights: Weights, modulation: str, context: Array | None, candidates: Array, h: Array, more: Array | float = 0.0
+) -> Array:
+    return softmax(np.array([attention_logit(weights, modulation, context, x, h) for x in candidates]) + more)
 
 
 def compare(weights: Weights, form: str, image: Array, sentence: Array) -> Array:
@@ -121,10 +143,17 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
                 p, q = np.full(len(regions), 1 / len(regions)), np.full(len(w), 1 / len(w))
             else:
                 in_context = config.variant == "full"
-                p = attend(
-                    part(weights, "image_attention"), config.modulation, context if in_context else None, regions, h
-                )
-                q = attend(part(weights, "sentence_attention"), config.modulation, n if in_context else None, w, h)
+                held = offered = 0.0
+                if config.modulation == "paired" and q_maps:
+                    held = -weights["search.held"] * sum(q_maps)
+                own = n if in_context else None
+                q = attend(part(weights, "sentence_attention"), config.modulation, own, w, h, held)
+                if config.modulation == "paired":
+                    offered = searched(weights, regions, sum(q[j] * w[j] for j in range(len(w))))
+                own, asking = context if in_context else None, part(weights, "image_attention")
+                if config.modulation == "paired":
+                    asking["output.weight"] = asking["output.weight"] / np.abs(asking["output.weight"]).sum()
+                p = attend(asking, config.modulation, own, regions, h, offered)
             p_maps.append(p)
             q_maps.append(q)
             seen = sum(p[i] * regions[i] for i in range(len(regions)))

@@ -68,7 +68,7 @@ def test_the_print_ignores_global_context(make):
     np.testing.assert_allclose(first, second, atol=1e-12)
 
 
-@pytest.mark.parametrize("modulation", ["joint", "gated"])
+@pytest.mark.parametrize("modulation", ["joint", "gated", "paired"])
 def test_the_other_modulations_do_not_collapse(make, modulation):
     model = make(modulation=modulation)
     pairs = torch.tensor([[0, 0], [0, 1]])

@@ -13,7 +13,7 @@ from tests.model import literal
 from tests.model.conftest import SENTENCES, random_features
 
 VARIANTS = ["mean", "att", "ctx", "full"]
-MODULATIONS = ["separate", "joint", "gated"]
+MODULATIONS = ["separate", "joint", "gated", "paired"]
 FORMS = list(itertools.product(MODULATIONS, ["additive", "product"]))
 ALL = [(variant, *form) for variant in VARIANTS for form in FORMS]
 property_test = settings(max_examples=25)
@@ -166,7 +166,9 @@ def test_chosen_pairs_are_those_of_the_grid(make, variant, added):
 @pytest.mark.parametrize(("modulation", "comparison"), FORMS)
 def test_gradients_reach_every_weight(make, modulation, comparison):
     model = make(modulation=modulation, comparison=comparison).train()
-    model.score(model.encode_images(random_features()), model.encode_sentences(SENTENCES)).square().sum().backward()
+    model.score(
+        model.encode_images(random_features(regions=9)), model.encode_sentences(SENTENCES)
+    ).square().sum().backward()
     # In the print, a softmax over i removes what is constant in i: those weights cannot learn.
     idle = ("attention.context", "attention.hidden", "sentence_context") if modulation == "separate" else ()
     for name, parameter in model.named_parameters():

@@ -19,11 +19,12 @@ WIDTHS = {"region_width": 5, "context_width": 6, "embedding_width": 4}
 SMLSTMS = [
     f"{variant}-{modulation}-{comparison}"
     for variant in ("mean", "att", "ctx", "full")
-    for modulation in ("separate", "joint", "gated")
+    for modulation in ("separate", "joint", "gated", "paired")
     for comparison in ("additive", "product")
 ]
 WHOLES = ["full-gated-product-whole", "att-joint-additive-whole", "ctx-gated-product-whole-max"]  # with a global score
 INSTANCES = [  # with an instance score, or both
+    "full-paired-product-instance-whole",
     "full-gated-product-instance",
     "att-joint-additive-instance-whole",
     "mean-gated-product-instance",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _BESIDE_NO_MATRICES = (
     "data", "split", "split_scheme", "features", "captions", "grid", "images", "save", "judgement", "kind", "attention",
-    "precision", "device", "cascade", "shortlister",
+    "precision", "device", "cascade", "shortlister", "phrases",
 )  # fmt: skip
 """What saved matrices have already decided."""
 _CASCADE = ("cascade", "shortlister")
@@ -119,6 +119,13 @@ def evaluate(
             "game where --data is a folder of composed scenes.",
         ),
     ] = False,
+    phrases: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --attention: phrases with boxes, in the layout of Flickr30k Entities (Annotations, Sentences); "
+            "plays the pointing game with them instead.",
+        ),
+    ] = None,
     precision: Annotated[
         Precision, typer.Option(help="sm-LSTM's products: bfloat16 is faster where the processor has it.")
     ] = Precision.float32,
@@ -175,8 +182,11 @@ def evaluate(
                 features=features,
                 grid=grid,
                 as_json=as_json,
+                phrases=phrases,
             )
             return
+        if phrases is not None:
+            raise ConfigurationError("--phrases goes with --attention: it says where the words of captions are")
         if given_options(context, ["kind"]):
             raise ConfigurationError("--kind goes with --judgement, a file of ratings")
         if cascade is not None:

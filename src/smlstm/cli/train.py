@@ -99,7 +99,8 @@ def make_display() -> "Watcher":
 
         def dev(self, stage: str, epoch: int, found: "DevMetrics", best: bool) -> None:
             mark = " (best)" if best else ""
-            self.notice(f"{stage} epoch {epoch + 1}: loss {self.loss:.4g}, dev Sum {found.sum:.1f}{mark}")
+            pointing = "" if found.pointing is None else f", points at {found.pointing['alone']:.1%} of phrases"
+            self.notice(f"{stage} epoch {epoch + 1}: loss {self.loss:.4g}, dev Sum {found.sum:.1f}{pointing}{mark}")
 
         def notice(self, text: str) -> None:
             (self.bar or ProgressBar("")).say(text)

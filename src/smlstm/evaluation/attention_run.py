@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from smlstm.data import Dataset, Features, Record
+from smlstm.data.entities import Entities, PhrasedPhoto
 from smlstm.data.scene_folder import PlacedObjects, has_places, read_places
 from smlstm.errors import InputError
 from smlstm.evaluation.attention import Done, Pointing, measure_pointing
 from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.models import Candidate
+from smlstm.evaluation.phrases import PhrasePointing, measure_phrases
 from smlstm.evaluation.removal import Filler, Removal, measure_removal
 from smlstm.matching.batch import ImageFeatures
 
@@ -56,6 +58,42 @@ def read_attention_gallery(dataset: Dataset, split: str, images: int | None = No
     spoken = spoken_records(gallery, records)
     places = tuple(read_places(dataset.root, spoken)) if has_places(dataset.root) else None
     return AttentionGallery(gallery, spoken, tuple(each.captions[0] for each in spoken), places, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseGallery:
+    """Photos of a split whose captions' phrases have boxes."""
+
+    data: str
+    records: tuple[Record, ...]
+    photos: tuple[PhrasedPhoto, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_phrase_gallery(dataset: Dataset, split: str, entities: Entities, images: int | None = None) -> PhraseGallery:
+    """The photos of a split that the folder of phrases knows, or the first of them."""
+    gallery, records, notes = read_gallery(dataset, split, images)
+    known = tuple(record for record in spoken_records(gallery, records) if record.key in entities)
+    if not known:
+        raise InputError(f"{entities.folder} has phrases of none of the {len(gallery.keys)} photos of {split}")
+    if len(known) < len(gallery.keys):
+        notes = [*notes, f"{len(gallery.keys) - len(known)} of {len(gallery.keys)} photos have no phrases: left out"]
+    return PhraseGallery(gallery.data, known, tuple(entities.read(record.key) for record in known), tuple(notes))
+
+
+def measure_on_phrases(
+    candidates: Sequence[Candidate], features: dict[str, Features], gallery: PhraseGallery, bar: Bar
+) -> Iterator[tuple[str, PhrasePointing]]:
+    """Each model in turn: those that attend by their maps, an MNLM by the plain cosine of its joint space."""
+    keys = [record.key for record in gallery.records]
+    for candidate in candidates:
+        store = features[candidate.matcher.config.backbone]
+
+        def read(places: Sequence[int], store: Features = store) -> ImageFeatures:
+            return ImageFeatures.from_numpy(*store.read([keys[place] for place in places]))
+
+        with bar(f"{candidate.name}: pointing at phrases") as done:
+            yield candidate.name, measure_phrases(candidate.matcher, gallery.photos, read, progress=done)
 
 
 def refuse_blind(candidates: Sequence[Candidate]) -> None:

@@ -5,7 +5,7 @@ As printed, for regions (words: n, w_j, q in place of m, a_i, p):
     p_ti = exp(f_ti) / sum_k exp(f_tk)
     f_ti = w_p . (sig(m W_m + b_m) + sig(a_i W_a + b_a) + sig(h_{t-1} W_h + b_h)) + b_p
 
-Three modulations:
+Four modulations:
 
 `separate`  the print. The terms of m and h do not depend on i, and a softmax over i ignores what is constant
             in i: the map is the same at every step and for every sentence. Kept to show exactly that.
@@ -14,6 +14,7 @@ Three modulations:
 `gated`     f_ti = (w_p * tanh(m W_m + h_{t-1} W_h + b_h)) . sig(a_i W_a + b_a) + b_p
             context and history choose the direction in which a region's key is read. Keys do not depend on the
             pair, so the logits of all pairs are one matrix product.
+`paired`    `gated`, and the image is searched for what the sentence attends to at the same step: see paired.py.
 
 Without global context (the variant `att`) the term of m is absent.
 
@@ -34,16 +35,17 @@ class ContextModulatedAttention(nn.Module):
     Work that one side alone decides is done once, in `keys` and `reference`; `logits` is what depends on a pair.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - three widths, and how they are put together
         self,
         candidate_width: int,
         context_width: int | None,
         hidden_width: int,
         attention_width: int,
-        modulation: Literal["separate", "joint", "gated"],
+        modulation: Literal["separate", "joint", "gated", "paired"],
+        bounded: bool = False,
     ) -> None:
         super().__init__()
-        self.modulation = modulation
+        self.modulation, self.bounded = modulation, bounded
         self.candidate = nn.Linear(candidate_width, attention_width)  # W_a, b_a
         # One bias is enough where the terms are added before the non-linearity.
         own_bias = modulation == "separate"
@@ -54,6 +56,12 @@ class ContextModulatedAttention(nn.Module):
         self.output = nn.Linear(attention_width, 1)  # w_p, b_p
         # The default start (1 / sqrt(units)) leaves logits so small that every map is flat.
         nn.init.uniform_(self.output.weight, -1.0, 1.0)
+
+    @property
+    def weight(self) -> Tensor:
+        """w_p, or u_p where the logit is bounded; A."""
+        weight = self.output.weight[0]
+        return weight / weight.abs().sum() if self.bounded else weight
 
     def keys(self, candidates: Tensor) -> Tensor:
         """The candidates' own term; B, C, candidate width -> B, C, A."""
@@ -72,7 +80,7 @@ class ContextModulatedAttention(nn.Module):
         query = self._hidden_term(hidden, keys)  # B, n, A
         if reference is not None:
             query = query + reference[:, None]
-        weight = self.output.weight[0]
+        weight = self.weight
         if self.modulation == "separate":
             own = keys @ weight  # B, C
             return own[:, None] + (query @ weight)[:, :, None] + self.output.bias

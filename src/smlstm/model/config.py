@@ -34,8 +34,10 @@ class SMLSTMConfig(MatcherConfig):
         default="full",
         description="what stands in for the attended instances, and whether attention has context",
     )
-    modulation: Literal["separate", "joint", "gated"] = Field(
-        default="joint", description="how context enters attention; `separate` is the print, and degenerate"
+    modulation: Literal["separate", "joint", "gated", "paired"] = Field(
+        default="joint",
+        description="how context enters attention; `separate` is the print, and degenerate; with `paired` the image is "
+        "searched for what the sentence attends to at the same step",
     )
     comparison: Literal["additive", "product"] = Field(
         default="product", description="how two attended instances are compared; the paper's is `additive`"

@@ -2,7 +2,7 @@
 
 For every pair of an image and a sentence, at each step t:
 
-    p_t, q_t    where to look, from the candidates, the global contexts and h_{t-1}   (attention.py)
+    q_t, p_t    where to look, from the candidates, the global contexts and h_{t-1}   (attention.py, paired.py)
     a'_t, w'_t  what is seen there, and s_t, how alike the two are                    (comparison.py)
     h_t         what all steps so far say; after the last one, the score s            (aggregation.py)
 
@@ -35,6 +35,7 @@ from smlstm.model.comparison import Comparison, attended, cosines
 from smlstm.model.config import SMLSTMConfig
 from smlstm.model.image import scaled
 from smlstm.model.instances import mean_agreement
+from smlstm.model.paired import Search, direction
 from smlstm.model.readers import sentence_contexts, sentence_words, word_vectors
 from smlstm.model.whole import image_whole, image_wholes, sentence_whole, whole_scores
 from smlstm.text import Vocabulary
@@ -49,6 +50,7 @@ class EncodedSide(Batch):
     keys: Tensor | None  # B, C, A: None without attention
     reference: Tensor | None  # B, A: the global context's term; None without context
     whole: Tensor | None = None  # B, E, or 2E of two readers: x or v; None without `global_score`
+    offered: Tensor | None = None  # M, I, S: regions as they are searched; None of sentences and unless `paired`
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,10 @@ class SMLSTM(Matcher):
         self.context_embedding, self.sentence_context, self.read_context = contexts
         self.words = sentence_words(config, width)
         # 3.2, 3.3: f_p and f_q
-        self.image_attention = _attention(config, config.region_width, config.context_width)
+        searches = config.modulation == "paired" and config.variant in ("att", "full")
+        self.image_attention = _attention(config, config.region_width, config.context_width, bounded=searches)
         self.sentence_attention = _attention(config, config.word_width, config.sentence_width)
+        self.search = Search() if searches else None
         # 3.4: s_t, h_t and s
         compared = (config.region_width, config.word_width)
         if config.variant == "ctx":
@@ -97,7 +101,9 @@ class SMLSTM(Matcher):
         # In the variant `ctx` the contexts stand in for the instances.
         a = m[:, None] if self.config.variant == "ctx" else self._with_some_channels(features.regions)  # M, I, F
         keys, reference = _keys(self.image_attention, a, m)
-        return EncodedSide(self.comparison.image(a), None, keys, reference, whole)
+        candidates = self.comparison.image(a)
+        offered = None if self.search is None else self.search.offered(candidates)
+        return EncodedSide(candidates, None, keys, reference, whole, offered)
 
     def _with_some_channels(self, regions: Tensor) -> Tensor:
         """Feature dropout of the same channels in all regions of an image; M, I, F."""
@@ -184,6 +190,16 @@ class SMLSTM(Matcher):
             torch.cat(so_far, dim=1),
         )
 
+    def word_maps(self, images: Batch, sentences: Batch, pairs: Tensor) -> Tensor:
+        """Where each word is, sought alone before anything was seen; P, J, I. Only `paired` can say it."""
+        if self.search is None:
+            raise InputError(
+                f"this model (variant {self.config.variant}, modulation {self.config.modulation}) has no map for each "
+                "word: it does not search the image for words; one of modulation `paired` does"
+            )
+        seen, said = _side(images).select(pairs[:, 0]), _side(sentences).select(pairs[:, 1])
+        return self._regions(seen, None, said.candidates)
+
     def _run(self, images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> list[Step]:
         """All T steps. Aligned: pair k is (images[k], sentences[k]), a grid of P rows and one column."""
 
@@ -193,24 +209,40 @@ class SMLSTM(Matcher):
 
         steps: list[Step] = []
         state: State | None = None
+        covered: Tensor | None = None  # N, M or 1, J: how much each word was attended to
         for _ in range(self.config.steps):
             hidden = None if state is None else state.hidden
-            p = _saliency(self.image_attention, images, hidden)
-            q = _saliency(self.sentence_attention, sentences, None if hidden is None else across(hidden))
-            seen = attended(p, images.candidates)  # M, N or 1, S
+            q = self._words(sentences, None if hidden is None else across(hidden), covered)
+            covered = q if covered is None else covered + q
             said = across(attended(q, sentences.candidates))  # M or 1, N, S
+            p = self._regions(images, hidden, said)
+            seen = attended(p, images.candidates)  # M, N or 1, S
             state = self.aggregation(self.comparison(seen, said), state)
             steps.append(Step(p, q, state, cosines(seen, said) if self.config.instance_score else None))
         return steps
 
+    def _words(self, sentences: EncodedSide, hidden: Tensor | None, covered: Tensor | None) -> Tensor:
+        """q_t; N, M or 1, J."""
+        logits = _logits(self.sentence_attention, sentences, hidden)
+        return saliency(logits if self.search is None else self.search.hold(logits, covered), sentences.mask)
 
-def _attention(config: SMLSTMConfig, candidate_width: int, context_width: int) -> ContextModulatedAttention | None:
+    def _regions(self, images: EncodedSide, hidden: Tensor | None, said: Tensor) -> Tensor:
+        """p_t, where the image may be searched for what is said (M or 1, N, S); M, N or 1, I."""
+        logits = _logits(self.image_attention, images, hidden)
+        if images.offered is not None:
+            logits = logits + direction(said) @ images.offered.transpose(1, 2)
+        return saliency(logits, images.mask)
+
+
+def _attention(
+    config: SMLSTMConfig, candidate_width: int, context_width: int, bounded: bool = False
+) -> ContextModulatedAttention | None:
     """f_p or f_q; None for the variants that do not attend."""
     if config.variant not in ("att", "full"):
         return None
     context = context_width if config.variant == "full" else None
     return ContextModulatedAttention(
-        candidate_width, context, config.hidden_width, config.attention_width, config.modulation
+        candidate_width, context, config.hidden_width, config.attention_width, config.modulation, bounded
     )
 
 
@@ -223,12 +255,12 @@ def _keys(
     return attention.keys(candidates), None if context is None else attention.reference(context)
 
 
-def _saliency(attention: ContextModulatedAttention | None, side: EncodedSide, hidden: Tensor | None) -> Tensor:
-    """Where one side is looked at; B, n or 1, C. Without attention: everywhere alike."""
+def _logits(attention: ContextModulatedAttention | None, side: EncodedSide, hidden: Tensor | None) -> Tensor:
+    """How much each candidate is to be looked at; B, n or 1, C. Without attention: all alike."""
     if attention is None:
-        return saliency(side.candidates.new_zeros(len(side), 1, side.candidates.shape[1]), side.mask)
+        return side.candidates.new_zeros(len(side), 1, side.candidates.shape[1])
     assert side.keys is not None
-    return saliency(attention.logits(side.keys, side.reference, hidden), side.mask)
+    return attention.logits(side.keys, side.reference, hidden)
 
 
 def _pick(saliency: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ The same function as `SMLSTM.score`, rearranged; `tests/scoring` holds the two t
 - `joint`: sig(k + q) = 1 / (1 + exp(-k) exp(-q)), see `model/joint.py`; exp(-k) is prepared once an image.
 - h_0 = 0: the first step needs no h, no forget gate, and its attention is prepared once an image and a sentence.
 - `mean`, `ctx` and `separate` look alike at every step: their s_t W_s is computed once for all of them.
+- `paired`: what regions offer stands beside their keys, and what is sought beside the query, so that one product
+  gives the logits. Step 1 looks at every pair, as later ones do.
 - Padding has a prepared logit of minus infinity.
 """
 
@@ -21,6 +23,7 @@ from torch import Tensor
 from smlstm.matching.batch import Batch
 from smlstm.model.attention import ContextModulatedAttention, saliency
 from smlstm.model.joint import moderate, weighted_units
+from smlstm.model.paired import direction
 from smlstm.model.smlstm import SMLSTM, EncodedSide
 from smlstm.scoring.pair_layout import Chosen, Grid, Pairing
 from smlstm.scoring.products import Products
@@ -31,13 +34,15 @@ from smlstm.scoring.scorer import Scorer
 class PreparedSide(Batch):
     """One side: what attention sees at h_0, and, where later steps look elsewhere, what they need for it."""
 
-    first: Tensor  # B, S: attended at the first step
+    first: Tensor  # B, S: attended at the first step; of `paired` regions, which depend on the pair, nothing: B, 0
     candidates: Tensor | None = None  # B, C, S
-    keys: Tensor | None = None  # B, C, A: gated: 2 w_p k; joint: exp(-k), or k where that is not safe
+    keys: Tensor | None = None  # B, C, A: gated: 2 w_p k; joint: exp(-k), or k where that is not safe; of `paired`
+    # regions: A + S, with what they offer
     own: Tensor | None = None  # B, C: the logit's part that no pair changes; minus infinity on padding
     reference: Tensor | None = None  # B, A: gated: 2 m W_m
     exponential: Tensor | None = None  # B: joint: whether keys are exp(-k)
     whole: Tensor | None = None  # B, E, or 2E of two readers: what `global_score` compares
+    covered: Tensor | None = None  # B, C: of `paired` sentences: the first step's q
 
 
 class FusedScorer(Scorer[PreparedSide]):
@@ -51,7 +56,9 @@ class FusedScorer(Scorer[PreparedSide]):
         self.steps, self.width = config.steps, config.hidden_width
         self.product, self.joint = config.comparison == "product", config.modulation == "joint"
         self.agrees = config.instance_score
+        self.search = model.search
         self.looks = config.variant in ("att", "full") and config.modulation != "separate" and config.steps > 1
+        self.looks = self.looks or self.search is not None
 
         similarity, bias = _rearranged(aggregation.similarity.weight), _rearranged(aggregation.similarity.bias)
         if self.product:  # s = 2 sig(2uv) - 1
@@ -70,10 +77,16 @@ class FusedScorer(Scorer[PreparedSide]):
         self.unit_bias = aggregation.unit.bias.detach()
         self.output, self.output_bias = aggregation.output.weight[0].detach(), aggregation.output.bias.detach()
         self.pair_width = len(self.bias) + 3 * self.width + 3 * config.similarity_width
+        if self.search is not None:
+            self.pair_width += config.attention_width + 2 * config.similarity_width
 
     def prepare_images(self, images: Batch) -> PreparedSide:
         """Images, with the 2 of s = 2 sig(2uv) - 1."""
         side = self._prepare(self.model.image_attention, images)
+        if self.search is not None:
+            assert isinstance(images, EncodedSide) and images.offered is not None and side.keys is not None
+            keys = torch.cat([side.keys, images.offered.to(side.keys.dtype)], 2)
+            side = replace(side, first=side.first[:, :0], keys=keys)
         if not self.product:
             return side
         candidates = None if side.candidates is None else 2 * side.candidates
@@ -81,7 +94,14 @@ class FusedScorer(Scorer[PreparedSide]):
 
     def prepare_sentences(self, sentences: Batch) -> PreparedSide:
         """Sentences, without the padding that all of them share."""
-        return self._prepare(self.model.sentence_attention, _trimmed(sentences))
+        trimmed = _trimmed(sentences)
+        side = self._prepare(self.model.sentence_attention, trimmed)
+        if self.search is None:
+            return side
+        attention = self.model.sentence_attention
+        assert attention is not None and trimmed.keys is not None
+        q = saliency(attention.logits(trimmed.keys, trimmed.reference, None), trimmed.mask)  # B, 1, C
+        return replace(side, covered=q.squeeze(1))
 
     def _prepare(self, attention: ContextModulatedAttention | None, side: Batch) -> PreparedSide:
         assert isinstance(side, EncodedSide)
@@ -101,7 +121,7 @@ class FusedScorer(Scorer[PreparedSide]):
             keys = keys.neg().exp_() if safe else keys
             exponential = torch.full((len(side),), safe)
         else:
-            weight = attention.output.weight[0]
+            weight = attention.weight
             own = -(keys @ weight)
             keys = (keys * (2 * weight)).to(self.dtype)
             reference = None if reference is None else 2 * reference
@@ -138,7 +158,13 @@ class FusedScorer(Scorer[PreparedSide]):
     @torch.no_grad()
     def _run(self, pairing: Pairing, images: PreparedSide, sentences: PreparedSide) -> Tensor:
         gates_width, products = 4 * self.width, self.products
-        alike, agreement = self._compare(*pairing.firsts(images.first, sentences.first))  # P, S and P
+        seen, said = pairing.firsts(images.first, sentences.first)
+        look_words = _Words(self, sentences)
+        if self.search is not None:
+            sought = pairing.spread(direction(sentences.first))
+            nothing_seen = self.bias[gates_width : gates_width + self._attention_width]
+            seen = self._search(pairing, images, nothing_seen.expand(len(sought), -1), sought)
+        alike, agreement = self._compare(seen, said)  # P, S and P
         constant = None
         if self.looks or self.steps == 1:
             used = slice(self.width, gates_width)  # there is no memory to forget
@@ -153,10 +179,12 @@ class FusedScorer(Scorer[PreparedSide]):
             else:
                 both = products.linear("both", self.bias, hidden, self.hidden)  # P, 4H + 2A
                 gates, (p, q) = both[:, :gates_width], both[:, gates_width:].chunk(2, dim=1)
-                alike, more = self._compare(
-                    pairing.images(p, lambda query, rows: self._look("image", query, images.select(rows))),
-                    pairing.sentences(q, lambda query, rows: self._look("sentence", query, sentences.select(rows))),
-                )
+                said = pairing.sentences(q, look_words)
+                if self.search is None:
+                    seen = pairing.images(p, lambda query, rows: self._look("image", query, images.select(rows)))
+                else:
+                    seen = self._search(pairing, images, p, direction(said).flatten(0, -2))
+                alike, more = self._compare(seen, said)
                 if agreement is not None and more is not None:
                     agreement += more
                 products.add_linear(gates, alike, self.similarity)
@@ -189,7 +217,28 @@ class FusedScorer(Scorer[PreparedSide]):
             (torch.mul if self.product else torch.add)(image, sentence, out=alike)
         return alike.sigmoid_().flatten(0, -2), cosines
 
-    def _look(self, name: str, query: Tensor, side: PreparedSide) -> Tensor:
+    @property
+    def _attention_width(self) -> int:
+        return (len(self.bias) - 4 * self.width) // 2
+
+    def _search(self, pairing: Pairing, images: PreparedSide, query: Tensor, sought: Tensor) -> Tensor:
+        """What each pair sees in its image, asked by context and history (P, A) and by what is sought (P, S)."""
+        width = query.shape[1]
+
+        def look(both: Tensor, rows: slice | Tensor) -> Tensor:
+            side = images.select(rows)
+            assert side.keys is not None and side.own is not None and side.candidates is not None
+            gate = both[..., :width]
+            if side.reference is not None:
+                gate.add_(side.reference[:, None])
+            gate.sigmoid_()
+            logits = self.products.batched("image logits", side.own[:, None], both, side.keys.transpose(1, 2))
+            return self.products.batched("image", None, torch.softmax(logits, dim=-1), side.candidates)
+
+        both = self.products.keep("search", (len(query), width + sought.shape[1]), query)
+        return pairing.images(torch.cat([query, sought], 1, out=both), look)
+
+    def _look(self, name: str, query: Tensor, side: PreparedSide, words: "_Words | None" = None) -> Tensor:
         """What b items look like to n queries each, which are overwritten; b, n, A -> b, n, S."""
         assert side.keys is not None and side.own is not None and side.candidates is not None
         own = side.own[:, None]  # b, 1, C
@@ -199,6 +248,8 @@ class FusedScorer(Scorer[PreparedSide]):
             if side.reference is not None:
                 query.add_(side.reference[:, None])
             logits = self.products.batched(f"{name} logits", own, query.sigmoid_(), side.keys.transpose(1, 2))
+        if words is not None:
+            return self.products.batched(name, None, words.saliency(logits), side.candidates)
         return self.products.batched(name, None, torch.softmax(logits, dim=-1), side.candidates)
 
     def _joint_logits(self, name: str, query: Tensor, side: PreparedSide) -> Tensor:
@@ -211,6 +262,25 @@ class FusedScorer(Scorer[PreparedSide]):
         exponential = side.exponential.to(query.device)[:, None, None]
         keys = torch.where(exponential, -side.keys.log(), side.keys)
         return weighted_units(keys, query.neg_(), weight, exponentials=False)
+
+
+class _Words:
+    """Looks at the sentences of some pairs, step after step; of `paired`, remembers what had its turn."""
+
+    def __init__(self, scorer: FusedScorer, sentences: PreparedSide) -> None:
+        self._scorer, self._sentences = scorer, sentences
+        self._covered = None if sentences.covered is None else sentences.covered[:, None]  # b, 1 or n, C
+
+    def __call__(self, query: Tensor, rows: slice | Tensor) -> Tensor:
+        remembers = None if self._covered is None else self
+        return self._scorer._look("sentence", query, self._sentences.select(rows), remembers)
+
+    def saliency(self, logits: Tensor) -> Tensor:
+        """q_t, less what had its turn; b, n, C."""
+        assert self._covered is not None and self._scorer.search is not None
+        q = torch.softmax(logits - self._scorer.search.held.detach() * self._covered, dim=-1)
+        self._covered = self._covered + q
+        return q
 
 
 def _rearranged(gates: Tensor) -> Tensor:

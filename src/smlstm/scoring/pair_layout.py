@@ -23,6 +23,10 @@ class Pairing(ABC):
         """Vectors of both sides (B, S), broadcastable to the pairs."""
 
     @abstractmethod
+    def spread(self, sentences: Tensor) -> Tensor:
+        """Vectors of the sentences (B, A), one for each pair; P, A."""
+
+    @abstractmethod
     def images(self, query: Tensor, look: Look) -> Tensor:
         """What each pair's query (P, A) sees in its image; broadcastable like `firsts`."""
 
@@ -40,6 +44,10 @@ class Grid(Pairing):
     def firsts(self, images: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """m, 1, S and 1, n, S."""
         return images[:, None], sentences[None]
+
+    def spread(self, sentences: Tensor) -> Tensor:
+        """All sentences for each image."""
+        return sentences.expand(self.shape[0], *sentences.shape).flatten(0, 1)
 
     def images(self, query: Tensor, look: Look) -> Tensor:
         """m, n, S."""
@@ -60,6 +68,10 @@ class Chosen(Pairing):
     def firsts(self, images: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """P, S and P, S."""
         return images[self.rows], sentences
+
+    def spread(self, sentences: Tensor) -> Tensor:
+        """Each pair has its own already."""
+        return sentences
 
     def images(self, query: Tensor, look: Look) -> Tensor:
         """P, S; an image's regions are read once for all of its sentences."""

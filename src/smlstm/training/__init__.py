@@ -4,13 +4,13 @@
 |---|---|
 | `config.py`, `config_file.py` | what a run is; TOML, all problems at once |
 | `examples.py`, `prefetch.py` | captions and features, read ahead |
-| `batches.py`, `mining.py` | which captions meet; hard negatives by an MNLM |
+| `batches.py`, `phrases.py` | which captions meet; their noun phrases, and boxes |
 | `step.py` | the loss of a batch, in bounded memory |
-| `optimiser.py` | learning rate, Adam, average of weights |
+| `optimiser.py`, `transfer.py` | learning rate, Adam; where weights start from |
 | `loop.py` | one stage, from top to bottom |
 | `run.py` | all stages of a run |
 | `checkpoint.py`, `stopping.py` | stop at any moment, go on exactly |
-| `dev.py`, `folder.py`, `curves.py`, `watching.py` | what a run tells and leaves |
+| `dev.py`, `folder.py`, `curves.py`, `watchers.py` | what a run tells and leaves |
 """
 
 from smlstm.training.config import RunConfig, StageConfig

@@ -14,6 +14,16 @@ from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.text import UNKNOWN
 
 
+def cover_regions(features: ImageFeatures, share: float) -> ImageFeatures:
+    """The same for who looks at a region's neighbours: what is left out is zero, and the grid stays."""
+    kept = torch.rand(features.regions.shape[:2], device=features.regions.device) >= share
+    regions = features.regions * kept[:, :, None]
+    if not is_mean(features):
+        return ImageFeatures(regions, features.context)
+    shares = kept.float().mean(1, keepdim=True).clamp(min=1 / kept.shape[1])
+    return ImageFeatures(regions, (_mean(regions).float() / shares).to(regions.dtype))
+
+
 def drop_regions(features: ImageFeatures, share: float) -> ImageFeatures:
     """Keep a random part of each image's regions; at least one."""
     count = features.regions.shape[1]

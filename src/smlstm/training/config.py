@@ -41,6 +41,11 @@ class DataConfig(_Part):
         description="features of its training photos seen as in a mirror (`smlstm extract --mirrored`): each time, one "
         "of an image's views is drawn",
     )
+    entities: Path | None = Field(
+        default=None,
+        description="phrases of its captions with boxes, in the layout of Flickr30k Entities: pointing is measured on "
+        "dev after each epoch, and a stage may learn from boxes",
+    )
     split_scheme: str | None = Field(default=None, description="which published splits, where there are several")
     dev: bool = Field(
         default=True,
@@ -99,6 +104,15 @@ class StageConfig(_Part):
         default=0.0,
         description="share of words made unknown (zero vectors, with a language model) at random: no caption is known "
         "by one rare word",
+    )
+    phrases: NotNegative = Field(
+        default=0.0,
+        description="weight of a second ranking: photos by the noun phrases of captions, about one per caption; it "
+        "teaches an sm-LSTM's attention where the words are",
+    )
+    boxes: bool = Field(
+        default=False,
+        description="with `phrases`: teach their maps from the boxes of `data.entities` too; the paper needs none",
     )
     learning_rate: float = Field(default=1e-3, gt=0, description="the peak; Adam's usual, and what first trials used")
     weight_decay: NotNegative = Field(default=0.0, description="off: dropout did more against over-fitting")
@@ -178,6 +192,12 @@ class StageConfig(_Part):
             raise PydanticCustomError(
                 "negatives", 'objective.negatives and negatives = "uniform" go together: give both or neither', {}
             )
+        if self.phrases and (self.kind != "sm-lstm" or self.model.get("variant") not in ("att", "full")):
+            raise PydanticCustomError(
+                "phrases", "phrases teach attention: only an sm-lstm of variant att or full has it", {}
+            )
+        if self.boxes and not self.phrases:
+            raise PydanticCustomError("boxes", "boxes are those of phrases: give phrases a weight too, such as 1", {})
         return self
 
     @property

@@ -1,13 +1,14 @@
 """Dev metrics: all pairs of a bounded number of images and their captions."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from smlstm.evaluation import Metrics, metrics, ranks
+from smlstm.evaluation.phrases import measure_phrases
 from smlstm.matching.batch import ImageFeatures
 from smlstm.matching.matcher import Matcher
 from smlstm.scoring import Stream, score_all
@@ -26,6 +27,8 @@ class DevMetrics:
     annotation: Metrics
     retrieval: Metrics
     images: int
+    pointing: dict[str, float] | None = None
+    """Shares of dev phrases that each kind of map points at; None where no phrases are known."""
 
     @classmethod
     def of(cls, scores: npt.NDArray[np.float32], image_of: npt.NDArray[np.int64]) -> "DevMetrics":
@@ -41,12 +44,28 @@ class DevMetrics:
     def to_dict(self) -> dict[str, Any]:
         """As a line of the metrics file has it."""
         sides = {"annotation": asdict(self.annotation), "retrieval": asdict(self.retrieval)}
-        return {"sum": self.sum, "images": self.images, **sides}
+        found = {"sum": self.sum, "images": self.images, **sides}
+        return found if self.pointing is None else {**found, "pointing": self.pointing}
 
 
 def dev_metrics(matcher: Matcher, examples: Examples) -> DevMetrics:
     """Measure a matcher as it would be used: all pairs, without dropout."""
-    return DevMetrics.of(*dev_scores(matcher, examples))
+    found = DevMetrics.of(*dev_scores(matcher, examples))
+    return replace(found, pointing=dev_pointing(matcher, examples))
+
+
+def dev_pointing(matcher: Matcher, examples: Examples) -> dict[str, float] | None:
+    """The pointing game on the dev photos whose phrases have boxes."""
+    if examples.phrased is None or not matcher.attends:
+        return None
+    marked = [image for image in np.unique(examples.image_of) if examples.phrased[image] is not None]
+    photos = [photo for photo in (examples.phrased[image] for image in marked) if photo is not None]
+    if not photos:
+        return None
+    numbers = np.array(marked, np.int64)
+    found = measure_phrases(matcher, photos, lambda places: examples.images.read(numbers[np.asarray(places)]))
+    shares = {each.name: each.hits.value for each in found.maps}
+    return shares if found.captions_covered is None else {**shares, "captions covered": found.captions_covered}
 
 
 def dev_scores(

@@ -27,7 +27,7 @@ from smlstm.matching.matcher import Matcher
 from smlstm.model import ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.training.examples import Integers
-from smlstm.training.step import TrainingBatch, encode_sentences, score_grid, wants_maps
+from smlstm.training.step import TrainingBatch, add_phrases, encode_sentences, score_grid, wants_maps
 
 Some = TypeVar("Some", bound=Batch)
 
@@ -102,10 +102,11 @@ class Processes:
 class SharedBatchLoss(nn.Module):
     """The loss of a whole batch of which this process has a part."""
 
-    def __init__(self, matcher: Matcher, objective: ObjectiveConfig) -> None:
+    def __init__(self, matcher: Matcher, objective: ObjectiveConfig, phrases: float = 0.0) -> None:
         super().__init__()
         self.matcher = matcher
         self.objective = objective
+        self._phrases = phrases
 
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
         """Ranking loss and weighted regulariser; 2."""
@@ -123,12 +124,16 @@ class SharedBatchLoss(nn.Module):
         ]
         ranking = torch.stack(ranked).mean()
         if saliency is None:
-            return torch.stack([ranking, torch.zeros_like(ranking)])
+            return self._with_phrases(torch.stack([ranking, torch.zeros_like(ranking)]), own, batch)
         # A mean over our matched pairs: it counts by how many of all of them are ours.
         words = batch.tokens.mask
         words = torch.cat([words, words.new_zeros(len(words), saliency.sentence.shape[2] - words.shape[1])], 1)
         share = regulariser(saliency, words, self.objective) * (len(columns) / len(column_images))
-        return torch.stack([ranking, gather_rows(share[None]).sum()])
+        return self._with_phrases(torch.stack([ranking, gather_rows(share[None]).sum()]), own, batch)
+
+    def _with_phrases(self, found: Tensor, own: Batch, batch: TrainingBatch) -> Tensor:
+        """Phrases are ranked among the photos of each process: gradients are averaged in any case."""
+        return add_phrases(found, self.matcher, own, batch.phrases, self.objective, self._phrases)
 
 
 def gather_rows(tensor: Tensor) -> Tensor:

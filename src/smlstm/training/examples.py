@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from smlstm.data import Features, FeatureSpec, open_dataset, open_features
+from smlstm.data.entities import Entities, PhrasedPhoto
 from smlstm.errors import InputError
 from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.text import Vocabulary
@@ -74,6 +75,8 @@ class Examples:
     images: Images
     captions: tuple[str, ...]
     image_of: Integers
+    phrased: tuple[PhrasedPhoto | None, ...] | None = None
+    """Of each image, what its captions name and where that is; None where nobody said it."""
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -83,7 +86,8 @@ class Examples:
         images = np.unique(self.image_of)
         kept = images[np.arange(min(count, len(images))) * len(images) // min(count, len(images))]
         places = np.flatnonzero(np.isin(self.image_of, kept))
-        return Examples(self.images, tuple(self.captions[place] for place in places), self.image_of[places])
+        captions = tuple(self.captions[place] for place in places)
+        return Examples(self.images, captions, self.image_of[places], self.phrased)
 
     def encode(self, vocabulary: Vocabulary, limit: int) -> "CaptionTokens":
         """All captions as rows of the vocabulary, once."""
@@ -142,9 +146,24 @@ def read_examples(data: Sequence[DataConfig]) -> tuple[Examples, Examples, list[
     views = [_open_views(entry, store) for entry, store in zip(data, stores, strict=True)]
     train, dropped = _join(stores, parts["train"], "train", views)
     dev, dropped_dev = _join(stores, parts["dev"], "dev", [[] for _ in stores])
+    train, dev = (
+        replace(each, phrased=_phrased(data, parts[split])) for split, each in (("train", train), ("dev", dev))
+    )
     if dropped + dropped_dev:
         notices.append(f"{dropped + dropped_dev} captions have no words: left out")
     return train, dev, notices
+
+
+def _phrased(
+    data: Sequence[DataConfig], items: Sequence[tuple[int, str, tuple[str, ...]]]
+) -> tuple[PhrasedPhoto | None, ...] | None:
+    """What people marked in the photos of those datasets that have it."""
+    marked = {number: Entities(entry.entities) for number, entry in enumerate(data) if entry.entities is not None}
+    if not marked:
+        return None
+    return tuple(
+        marked[source].read(key) if source in marked and key in marked[source] else None for source, key, _ in items
+    )
 
 
 def _same_features(stores: Sequence[Features], store: Features, data: Sequence[DataConfig], number: int) -> None:

@@ -22,18 +22,19 @@ from torch import Tensor, nn
 
 from smlstm.errors import SmlstmError
 from smlstm.matching.matcher import Matcher
-from smlstm.model import MNLM
+from smlstm.model import MNLM, SMLSTM
 from smlstm.scoring import choose_precision
-from smlstm.training.augmentation import drop_regions, drop_words
+from smlstm.training.augmentation import cover_regions, drop_regions, drop_words
 from smlstm.training.batches import Batches, seed_of
 from smlstm.training.checkpoint import Checkpoint, Progress, write_checkpoint
 from smlstm.training.config import StageConfig
 from smlstm.training.dev import DevMetrics, dev_metrics
 from smlstm.training.distributed import Processes, SharedBatchLoss
-from smlstm.training.examples import Examples, Integers
+from smlstm.training.examples import CaptionTokens, Examples, Integers
 from smlstm.training.folder import StageFolder
 from smlstm.training.metrics_log import MetricsLog
 from smlstm.training.optimiser import learning_rate, make_optimiser
+from smlstm.training.phrases import CaptionPhrases
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
@@ -77,6 +78,7 @@ class _Loop:
         self.tokens = encode_captions(
             matcher, self.training, job.folder.sentences, processes=job.processes, stopping=stopping, watcher=watcher
         )
+        self.phrases = self._phrases(job) if stage.phrases else None
         self.batches = Batches(self.training.image_of, stage.batch_size, job.seed, together=stage.captions_together)
         self.loss = _make_loss(job)
         self.optimiser = make_optimiser(stage, matcher)
@@ -84,6 +86,20 @@ class _Loop:
         self.metrics = MetricsLog(job.name, stage, self.batches.size - 1, watcher)
         self.steps = len(self.batches) * stage.epochs
         self.dev_seconds = 0.0
+
+    def _phrases(self, job: Stage) -> tuple[CaptionPhrases, CaptionTokens]:
+        """Phrases of the training captions, encoded."""
+        regions = self.training.images.spec.regions
+        phrases = CaptionPhrases(self.training, math.isqrt(regions) if self.stage.boxes else None)
+        tokens = encode_captions(
+            self.matcher,
+            phrases.examples(self.training),
+            job.folder.sentences,
+            processes=job.processes,
+            stopping=self.stopping,
+            watcher=self.watcher,
+        )
+        return phrases, tokens
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
@@ -139,7 +155,12 @@ class _Loop:
         draws = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
         features = self.training.images.read(images, with_regions, draws.random(len(images)))
         row_of = row_of.astype(np.int64)
-        return TrainingBatch(features, self.tokens.select(captions), torch.from_numpy(row_of), torch.from_numpy(images))
+        phrases = None
+        if self.phrases is not None:
+            bank, tokens = self.phrases
+            phrases = bank.draw(images, len(captions), tokens, features.regions.shape[1], draws)
+        tokens_of = self.tokens.select(captions)
+        return TrainingBatch(features, tokens_of, torch.from_numpy(row_of), torch.from_numpy(images), phrases)
 
     def _step(self, batch: TrainingBatch) -> None:
         stage, progress = self.stage, self.progress
@@ -169,7 +190,9 @@ class _Loop:
         """The batch as it is seen this time."""
         stage = self.stage
         if stage.region_dropout:
-            batch = replace(batch, features=drop_regions(batch.features, stage.region_dropout))
+            searches = isinstance(self.matcher, SMLSTM) and self.matcher.search is not None
+            leave_out = cover_regions if searches else drop_regions
+            batch = replace(batch, features=leave_out(batch.features, stage.region_dropout))
         if stage.word_dropout:
             batch = replace(batch, tokens=drop_words(batch.tokens, stage.word_dropout))
         return batch
@@ -264,8 +287,8 @@ class _Loop:
 def _make_loss(job: Stage) -> nn.Module:
     """The loss of a batch, or of our part of one."""
     if job.processes.size == 1:
-        return BatchLoss(job.matcher, job.config.objective)
-    return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective))
+        return BatchLoss(job.matcher, job.config.objective, phrases=job.config.phrases)
+    return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective, job.config.phrases))
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:

@@ -20,6 +20,7 @@ from smlstm.matching.matcher import Matcher
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.model.smlstm import EncodedSide
+from smlstm.training.phrases import PhraseBatch, phrase_loss, ranked_terms
 
 GRID_BYTES = 1 << 30
 """What autograd may keep of a grid of pairs: a quarter of the 4 GiB that a batch may need in all."""
@@ -33,28 +34,37 @@ class TrainingBatch:
     tokens: Tokens  # N captions
     image_of: Tensor  # N: which of the U images each caption describes
     images: Tensor  # U: their numbers among all images, by which processes that share a batch know them
+    phrases: PhraseBatch | None = None
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """Move everything to a device."""
         return TrainingBatch(
-            self.features.to(device), self.tokens.to(device), self.image_of.to(device), self.images.to(device)
+            self.features.to(device),
+            self.tokens.to(device),
+            self.image_of.to(device),
+            self.images.to(device),
+            None if self.phrases is None else self.phrases.moved(device),
         )
 
 
 class BatchLoss(nn.Module):
     """Ranking loss and regulariser of a batch; a module, so that gradients can be averaged across processes."""
 
-    def __init__(self, matcher: Matcher, objective: ObjectiveConfig, grid_bytes: int = GRID_BYTES) -> None:
+    def __init__(
+        self, matcher: Matcher, objective: ObjectiveConfig, grid_bytes: int = GRID_BYTES, phrases: float = 0.0
+    ) -> None:
         super().__init__()
         self.matcher = matcher
         self.objective = objective
         self._grid_bytes = grid_bytes
+        self._phrases = phrases
 
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
         """Ranking loss and weighted regulariser; 2."""
         images = self.matcher.encode_images(batch.features)
         sentences = encode_sentences(self.matcher, batch.tokens)
-        return self._grid_loss(images, sentences, batch.image_of, batch.tokens.mask, generator)
+        found = self._grid_loss(images, sentences, batch.image_of, batch.tokens.mask, generator)
+        return add_phrases(found, self.matcher, images, batch.phrases, self.objective, self._phrases)
 
     def _grid_loss(
         self, images: Batch, sentences: Batch, row_of: Tensor, words: Tensor, generator: torch.Generator | None
@@ -68,6 +78,26 @@ class BatchLoss(nn.Module):
         if saliency is None:
             return torch.stack([ranking, torch.zeros_like(ranking)])
         return torch.stack([ranking, regulariser(saliency, words, self.objective)])
+
+
+def add_phrases(  # noqa: PLR0917 - what both kinds of loss know
+    found: Tensor,
+    matcher: Matcher,
+    images: Batch,
+    phrases: PhraseBatch | None,
+    objective: ObjectiveConfig,
+    weight: float,
+) -> Tensor:
+    """A loss (2) with that of phrases in its ranking."""
+    if phrases is None or not weight:
+        return found
+    assert isinstance(matcher, SMLSTM)
+    sentences = encode_sentences(matcher, phrases.tokens)
+    places = torch.arange(len(phrases.image_of), device=phrases.image_of.device)
+    pairs = torch.stack([phrases.image_of, places], 1) if bool(phrases.inside.any()) else None
+    terms, saliency = score_grid(matcher, images, sentences, pairs)
+    loss = phrase_loss(ranked_terms(matcher, terms), saliency, phrases, objective)
+    return found + torch.stack([weight * loss, torch.zeros_like(loss)])
 
 
 def wants_maps(matcher: Matcher, objective: ObjectiveConfig) -> bool:
