@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from smlstm.errors import InputError
 from smlstm.model.attention import ContextModulatedAttention, saliency
 from smlstm.model.joint import joint_logits
 from tests.model import literal
@@ -125,3 +126,16 @@ def test_joint_logits_in_slices(monkeypatch):
         for mine, theirs in zip(ours_grads, plain_grads, strict=True):
             torch.testing.assert_close(mine, theirs)
     assert torch.autograd.gradcheck(joint_logits, start)
+
+
+def test_each_word_has_a_map_of_its_own(make):
+    model = make(modulation="paired")
+    images, sentences = model.encode_images(random_features(regions=9)), model.encode_sentences(SENTENCES[:2])
+    pairs = torch.tensor([[1, 0], [2, 0]])
+    with torch.no_grad():
+        maps = model.word_maps(images, sentences, pairs)
+    assert maps.shape == (2, 7, 9)
+    torch.testing.assert_close(maps.sum(2), torch.ones(2, 7, dtype=torch.double))
+    assert (maps[0, 2] - maps[0, 6]).abs().max() > 1e-6, "dog and beach are sought in different places"
+    with pytest.raises(InputError, match="no map for each word"):
+        make(modulation="gated").word_maps(images, sentences, pairs)

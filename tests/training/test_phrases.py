@@ -10,6 +10,7 @@ import torch
 
 from smlstm.matching.batch import ImageFeatures, Saliency, Tokens
 from smlstm.model import ObjectiveConfig
+from smlstm.text import Vocabulary
 from smlstm.training import read_config, train
 from smlstm.training.augmentation import cover_regions
 from smlstm.training.examples import read_examples
@@ -79,17 +80,11 @@ def test_phrases_are_drawn_of_the_batchs_images(recipe, marked):
     training, _, _ = read_examples(config.data)
     for side in (None, 4):
         bank = CaptionPhrases(training, side)
-        tokens = bank.examples(training).encode(_vocabulary(training), 16)
+        tokens = bank.examples(training).encode(Vocabulary.build(training.captions, 1), 16)
         drawn = bank.draw(np.array([3, 8]), 4, tokens, 16, np.random.default_rng(0))
         assert drawn is not None and len(drawn.image_of) == 4
         assert drawn.elsewhere[torch.arange(4), drawn.image_of].all()
         assert drawn.inside.any() == (side is not None)
-
-
-def _vocabulary(training):
-    from smlstm.text import Vocabulary  # noqa: PLC0415 - only here
-
-    return Vocabulary.build(training.captions, 1)
 
 
 @pytest.mark.parametrize("boxes", [False, True])

@@ -11,7 +11,6 @@ a box names what is not to be seen, or the scene as a whole.
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -134,14 +133,3 @@ def _text(element: ElementTree.Element, path: str) -> str:
     if text is None:
         raise ValueError(f"there is no {path}")
     return text
-
-
-def phrase_kinds(photos: Sequence[PhrasedPhoto]) -> tuple[str, ...]:
-    """All kinds of phrases with boxes, the most frequent first."""
-    counts: dict[str, int] = defaultdict(int)
-    for photo in photos:
-        for caption in photo.captions:
-            for phrase in caption.phrases:
-                if phrase.boxes:
-                    counts[phrase.kinds[0]] += 1
-    return tuple(sorted(counts, key=lambda kind: -counts[kind]))

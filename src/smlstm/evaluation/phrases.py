@@ -169,7 +169,6 @@ def _maps(
         cosines, lengths = plain
         yield "plain cosine", cosines.numpy()
         yield "plain, smoothed", _smoothed(cosines).numpy()
-        # Against the photo's mean: else regions that the phrase is far from would count by being short.
         yield "plain, times length", (cosines * lengths).numpy()
         yield "plain, both", _smoothed(cosines * lengths).numpy()
 
@@ -295,16 +294,14 @@ def _box_found(row: Floats, each: Asked, side: int) -> float:
 
 def peak_box(grid: Floats) -> tuple[int, int, int, int]:
     """The box around the strongest region and all that is joined to it at half its strength; in regions."""
-    side = len(grid)
     strong = grid >= grid.max() / 2
     joined = np.zeros_like(strong)
     joined[np.unravel_index(grid.argmax(), grid.shape)] = True
-    while True:  # grow by one region each way until nothing is added: at most 2 * side rounds
+    while True:  # grow by one region each way until nothing is added: as many rounds as the way is long
         wider = np.pad(joined, 1)
         grown = (wider[1:-1, 1:-1] | wider[:-2, 1:-1] | wider[2:, 1:-1] | wider[1:-1, :-2] | wider[1:-1, 2:]) & strong
         if (grown == joined).all():
             break
         joined = grown
     rows, columns = np.flatnonzero(joined.any(1)), np.flatnonzero(joined.any(0))
-    assert side
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

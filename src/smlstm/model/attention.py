@@ -35,13 +35,14 @@ class ContextModulatedAttention(nn.Module):
     Work that one side alone decides is done once, in `keys` and `reference`; `logits` is what depends on a pair.
     """
 
-    def __init__(  # noqa: PLR0917 - three widths, and how they are put together
+    def __init__(
         self,
         candidate_width: int,
         context_width: int | None,
         hidden_width: int,
         attention_width: int,
         modulation: Literal["separate", "joint", "gated", "paired"],
+        *,
         bounded: bool = False,
     ) -> None:
         super().__init__()

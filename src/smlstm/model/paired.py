@@ -7,11 +7,10 @@ of the sentence only through h, and at the first step not at all. Here the sente
     u_p  = w_p / sum |w_p|
 
 The first term is `gated`'s: m says where something is, h what was seen before. u_p bounds it to 1 either way: left
-free, it learns to look at whatever tells one training photo from another, a dog's background sooner than the dog. The
-second is what is sought, the words that are attended to at this very step, in the space where instances are compared
-(comparison.py): what is looked for and what is compared cannot drift apart. a~_i is a region with its neighbours on the
-grid, by a learned kernel of 3 x 3 that sums to 1: one region alone sees too little of a thing to tell its place.
-Regions that are no square grid have no neighbours.
+free, it cost 6 points of pointing in trials (docs/experiments.md). The second is what is sought, the words that are
+attended to at this very step, in the space where instances are compared (comparison.py): what is looked for and what
+is compared cannot drift apart. a~_i is a region with its neighbours on the grid, by a learned kernel of 3 x 3 that sums
+to 1: one region alone sees too little of a thing to tell its place. Regions that are no square grid have no neighbours.
 
 Words that were attended to at earlier steps are held back, so that steps name different things:
 

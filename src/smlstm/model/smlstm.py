@@ -242,7 +242,7 @@ def _attention(
         return None
     context = context_width if config.variant == "full" else None
     return ContextModulatedAttention(
-        candidate_width, context, config.hidden_width, config.attention_width, config.modulation, bounded
+        candidate_width, context, config.hidden_width, config.attention_width, config.modulation, bounded=bounded
     )
 
 

@@ -86,7 +86,7 @@ class FusedScorer(Scorer[PreparedSide]):
         if self.search is not None:
             assert isinstance(images, EncodedSide) and images.offered is not None and side.keys is not None
             keys = torch.cat([side.keys, images.offered.to(side.keys.dtype)], 2)
-            side = replace(side, first=side.first[:, :0], keys=keys)
+            side = replace(side, first=side.first[:, :0], keys=keys, covered=None)
         if not self.product:
             return side
         candidates = None if side.candidates is None else 2 * side.candidates
@@ -94,14 +94,7 @@ class FusedScorer(Scorer[PreparedSide]):
 
     def prepare_sentences(self, sentences: Batch) -> PreparedSide:
         """Sentences, without the padding that all of them share."""
-        trimmed = _trimmed(sentences)
-        side = self._prepare(self.model.sentence_attention, trimmed)
-        if self.search is None:
-            return side
-        attention = self.model.sentence_attention
-        assert attention is not None and trimmed.keys is not None
-        q = saliency(attention.logits(trimmed.keys, trimmed.reference, None), trimmed.mask)  # B, 1, C
-        return replace(side, covered=q.squeeze(1))
+        return self._prepare(self.model.sentence_attention, _trimmed(sentences))
 
     def _prepare(self, attention: ContextModulatedAttention | None, side: Batch) -> PreparedSide:
         assert isinstance(side, EncodedSide)
@@ -110,7 +103,8 @@ class FusedScorer(Scorer[PreparedSide]):
             logits = side.candidates.new_zeros(len(side), 1, side.candidates.shape[1])
         else:
             logits = attention.logits(keys, reference, None)
-        first = (saliency(logits, side.mask) @ side.candidates).squeeze(1)
+        looked = saliency(logits, side.mask)  # B, 1, C
+        first = (looked @ side.candidates).squeeze(1)
         if not self.looks:
             return PreparedSide(first, whole=side.whole)
         assert attention is not None and keys is not None
@@ -127,7 +121,9 @@ class FusedScorer(Scorer[PreparedSide]):
             reference = None if reference is None else 2 * reference
         if side.mask is not None:
             own = own.masked_fill(~side.mask, -torch.inf)
-        return PreparedSide(first, side.candidates.to(self.dtype), keys, own, reference, exponential, side.whole)
+        covered = None if self.search is None else looked.squeeze(1)
+        candidates = side.candidates.to(self.dtype)
+        return PreparedSide(first, candidates, keys, own, reference, exponential, side.whole, covered)
 
     def grid(self, images: PreparedSide, sentences: PreparedSide) -> Tensor:
         """All pairs; m, n."""

@@ -36,15 +36,10 @@ class PhraseBatch(Batch):
     elsewhere: Tensor  # P, U: images that may show it too
     inside: Tensor  # P, I: regions in its boxes; all False where there are none
 
-    def moved(self, device: torch.device) -> "PhraseBatch":
-        """Move everything to a device."""
-        return replace(self, **{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
-
 
 @dataclass(frozen=True)
 class _Place:
     phrase: int
-    photo: int
     boxes: npt.NDArray[np.bool_] | None
 
 
@@ -64,12 +59,12 @@ class CaptionPhrases:
                 continue
             for span in noun_phrases(said):
                 text = " ".join(said[span.first : span.last])
-                place = _Place(texts.setdefault(text, len(texts)), image, None)
+                place = _Place(texts.setdefault(text, len(texts)), None)
                 self._of_image.setdefault(image, []).append(place)
         if side is not None and training.phrased is not None:
             for image in words:
                 for text, boxes in _marked(training.phrased[image], side):
-                    place = _Place(texts.setdefault(text, len(texts)), image, boxes)
+                    place = _Place(texts.setdefault(text, len(texts)), boxes)
                     self._of_image.setdefault(image, []).append(place)
         self.texts = tuple(texts)
         self._heads = [text.rsplit(" ", 1)[-1] for text in self.texts]

@@ -43,7 +43,7 @@ class TrainingBatch:
             self.tokens.to(device),
             self.image_of.to(device),
             self.images.to(device),
-            None if self.phrases is None else self.phrases.moved(device),
+            None if self.phrases is None else self.phrases.to(device),
         )
 
 
