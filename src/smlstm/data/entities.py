@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from smlstm.data.files import read_lines
 from smlstm.errors import InputError
-from smlstm.text.tokens import tokenise
+from smlstm.text.phrases import find_marked
 
-_PHRASE = re.compile(r"\[/EN#(\d+)((?:/\w+)+) ([^\]]+)\]")
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
 
 Box = tuple[int, int, int, int]
@@ -94,18 +93,12 @@ class Entities:
 
 
 def _read_caption(line: str, boxes: dict[str, list[Box]]) -> PhrasedCaption:
-    plain, end = "", 0
-    phrases: list[Phrase] = []
-    for match in _PHRASE.finditer(line):
-        entity, kinds, text = match.groups()
-        plain += line[end : match.start()]
-        first = len(tokenise(plain))
-        plain += text
-        end = match.end()
-        found = Phrase(text, tuple(kinds[1:].split("/")), first, len(tokenise(plain)), tuple(boxes.get(entity, ())))
-        if found.last > found.first:
-            phrases.append(found)
-    return PhrasedCaption((plain + line[end:]).strip(), tuple(phrases))
+    plain, marked = find_marked(line)
+    phrases = (
+        Phrase(each.text, each.kinds, each.span.first, each.span.last, tuple(boxes.get(each.entity, ())))
+        for each in marked
+    )
+    return PhrasedCaption(plain, tuple(phrases))
 
 
 def _read_boxes(file: Path) -> tuple[tuple[int, int], dict[str, list[Box]]]:

@@ -24,7 +24,7 @@ from smlstm.text.tokens import tokenise
 FILE = Path(__file__).with_name("phrases.json.gz")
 OUTSIDE, BEGIN, INSIDE = "O", "B", "I"
 _MARKS = (OUTSIDE, BEGIN, INSIDE)
-_MARKED = re.compile(r"\[/EN#\d+(?:/\w+)+ ([^\]]+)\]")
+_MARKED = re.compile(r"\[/EN#(\d+)((?:/\w+)+) ([^\]]+)\]")
 
 
 @dataclass(frozen=True)
@@ -96,22 +96,39 @@ def _weights() -> Weights:
     return {feature: dict(zip(_MARKS, map(float, numbers), strict=True)) for feature, numbers in packed.items()}
 
 
+@dataclass(frozen=True)
+class Marked:
+    """A phrase as Flickr30k Entities marks it: `[/EN#entity/kind/kind text]`."""
+
+    entity: str
+    kinds: tuple[str, ...]
+    text: str
+    span: Span
+
+
+def find_marked(line: str) -> tuple[str, list[Marked]]:
+    """A caption without its marks, and its phrases that have words."""
+    plain, end = "", 0
+    found: list[Marked] = []
+    for match in _MARKED.finditer(line):
+        entity, kinds, text = match.groups()
+        plain += line[end : match.start()]
+        first = len(tokenise(plain))
+        plain += text
+        end = match.end()
+        span = Span(first, len(tokenise(plain)))
+        if span.last > span.first:
+            found.append(Marked(entity, tuple(kinds[1:].split("/")), text, span))
+    return (plain + line[end:]).strip(), found
+
+
 def read_marked(line: str) -> tuple[list[str], list[str]]:
     """Words and marks of a caption as Flickr30k Entities writes it."""
-    words: list[str] = []
-    marks: list[str] = []
-
-    def add(text: str, first: str, others: str) -> None:
-        for number, word in enumerate(tokenise(text)):
-            words.append(word)
-            marks.append(others if number else first)
-
-    end = 0
-    for match in _MARKED.finditer(line):
-        add(line[end : match.start()], OUTSIDE, OUTSIDE)
-        add(match.group(1), BEGIN, INSIDE)
-        end = match.end()
-    add(line[end:], OUTSIDE, OUTSIDE)
+    plain, phrases = find_marked(line)
+    words = tokenise(plain)
+    marks = [OUTSIDE] * len(words)
+    for each in phrases:
+        marks[each.span.first : each.span.last] = [BEGIN] + [INSIDE] * (each.span.last - each.span.first - 1)
     return words, marks
 
 
