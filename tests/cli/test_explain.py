@@ -25,6 +25,8 @@ def folder(tmp_path_factory) -> Path:
     for variant in ("full", "att"):
         config = SMLSTMConfig(**SIZES, variant=variant, backbone="efficientnet-lite0")
         SMLSTM(config, VOCABULARY).save(folder / variant / "model")
+    config = SMLSTMConfig(**SIZES, modulation="paired", global_score=True, backbone="efficientnet-lite0")
+    SMLSTM(config, VOCABULARY).save(folder / "paired")
     SMLSTM(SMLSTMConfig(**SIZES), VOCABULARY).save(folder / "nameless")
     MNLM(MNLMConfig(**WIDTHS, backbone="efficientnet-lite0"), VOCABULARY).save(folder / "blind")
     pixels = np.random.default_rng(0).integers(0, 255, (60, 90, 3), dtype=np.uint8)
@@ -51,9 +53,11 @@ def smlstm(folder, monkeypatch, capsys):
 def test_a_pair_is_explained_on_the_terminal_and_in_a_picture(smlstm):
     code, out, err = smlstm("dog.jpg", "a red zebra", "--model", "full/model", "--grid", "3", "--out", "seen.png")
     assert code == 0
-    first, *steps = out.splitlines()
+    first, *steps, parts = out.splitlines()
     assert first.startswith('dog.jpg  "a red zebra"  score ')
     assert [line[:8] for line in steps] == ["  step 1", "  step 2", "  step 3"]
+    assert all(" phrase: a red zebra 100%" in line for line in steps)
+    assert parts.startswith("  All of the score, ")
     assert "“a red zebra”: Words that the model has not learned: zebra." in err
     assert "written: seen.png" in err
     assert Image.open("seen.png").width > 1000
@@ -74,8 +78,20 @@ def test_photos_and_sentences_make_all_pairs_and_models_are_compared(smlstm):
     assert np.sum(step["regions"]) == pytest.approx(1, abs=1e-4)
     assert np.shape(step["regions"]) == (2, 2)
     assert sum(word["saliency"] for word in step["words"]) == pytest.approx(1, abs=1e-4)
-    assert len(step["top_words"]) == 2
+    assert (step["phrase"]["text"], step["phrase"]["first"], step["phrase"]["last"]) == ("a red dog", 0, 3)
+    assert pairs[0]["parts"]["whole"] == 0 and pairs[0]["words"][1]["regions"] is None
     assert Path("both.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_where_each_word_is_and_what_the_whole_gave_are_told(smlstm):
+    code, out, _ = smlstm(
+        "dog.jpg", "a red dog on the beach", "--model", "paired", "--grid", "3", "--out", "words.html"
+    )
+    assert code == 0
+    *_, words, parts = out.splitlines()
+    assert [word.split(":")[0] for word in words.removeprefix("  words   ").split(", ")] == ["red", "dog", "beach"]
+    assert parts.startswith("  Of the score, ")
+    assert 'class="word"' in Path("words.html").read_text(encoding="utf-8")
 
 
 def test_a_stage_stands_for_its_model_and_cut_words_are_told(smlstm):
@@ -90,7 +106,7 @@ def test_a_sentence_too_long_for_a_file_name_is_a_sentence(smlstm):
     sentence = "собака бежит по пляжу " * 9
     code, out, _ = smlstm("dog.jpg", sentence, "--model", "full", "--grid", "2")
     assert code == 0
-    assert len(out.splitlines()) == 4
+    assert len(out.splitlines()) == 5
 
 
 def test_a_model_that_does_not_say_its_grid_is_told_of(smlstm):

@@ -42,7 +42,7 @@ def data(world) -> tuple[object, ...]:
 
 def test_a_gallery_takes_photos_from_all_over_the_split(world, data, tmp_path):
     text = explain(*data, "--model", world / "full", "--pairs", 3, "--out", tmp_path / "gallery.html")
-    firsts = [line for line in text.splitlines() if not line.startswith("  step")]
+    firsts = [line for line in text.splitlines() if not line.startswith("  ")]
     captions = {record.key: record.captions[0] for record in open_dataset(world / "scenes").split("dev")}
     shown = ["00002.png", "00006.png", "00010.png"]  # the first, the middle and the last of nine
     assert [line.split("  score")[0] for line in firsts] == [f'{key}  "{captions[key]}"' for key in shown]

@@ -37,3 +37,10 @@ def explanations(features, photos) -> list[Explanation]:
     return explain(
         build(), features, SENTENCES, names=["one.jpg", "two.jpg", '"><script>x</script>.jpg'], photos=photos
     )
+
+
+@pytest.fixture
+def searching(features, photos) -> list[Explanation]:
+    """The same pairs by a model that has a map for each word, and a score of the wholes."""
+    model = build(modulation="paired", global_score=True, instance_score=True)
+    return explain(model, features, SENTENCES, names=["one.jpg", "two.jpg", "three.jpg"], photos=photos)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -62,9 +63,39 @@ def test_a_page_is_self_contained_and_hostile_names_stay_text(explanations, tmp_
     assert len(page.all("img")) == 3 * (1 + 1 + 2 * 3)  # photo and legend, then two pictures a step
     assert "“an unseen <b>zebra</b> & a dog”" in page.words
     assert '"><script>x</script>.jpg' in page.words
-    assert sum(span.get("class") == "top" for span in page.all("span")) == 3 * 3 * 2
+    assert len([each for each in page.all("strong") if each["class"] == "phrase"]) == 3 * 3
+    assert sum(words.startswith("All of the score, ") for words in page.words) == 3
+    assert not [span for span in page.all("span") if "tabindex" in span]  # this model has no maps of words
+    assert "Point at a word" not in content
     assert "has not learned: an, unseen, b, zebra" in content
     assert all(drawing["aria-label"].startswith("Score after each step") for drawing in page.all("svg"))
+
+
+def test_on_a_page_words_that_have_a_map_can_be_pointed_at(searching, tmp_path):
+    write(searching, tmp_path / "page.html")
+    content = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = check_self_contained(content)
+    assert len([span for span in page.all("span") if span.get("class") == "word"]) == sum(
+        len(each.mapped_words) for each in searching
+    )
+    told = [image["alt"] for image in page.all("img") if image["alt"].startswith("“dog”: ")]
+    assert len(told) == 2 and all(each.endswith(".") for each in told)
+    assert sum(words.startswith("Of the score, ") for words in page.words) == 3
+    assert content.count("Point at a word") == 3
+
+
+def test_a_picture_has_a_small_map_for_each_word_that_has_one(searching, tmp_path):
+    write(searching[:1], tmp_path / "with.png")
+    write([replace(searching[0], word_maps=None)], tmp_path / "without.png")
+    with_words, without = (Image.open(tmp_path / name) for name in ("with.png", "without.png"))
+    assert with_words.width == without.width and with_words.height > without.height + picture.WORD_PANEL // 2
+
+
+def test_models_that_have_maps_of_words_stand_beside_those_that_have_none(searching, explanations, tmp_path):
+    others = [replace(each, name=own.name) for each, own in zip(explanations, searching, strict=True)]
+    write_comparison({"with": searching, "without": others}, tmp_path / "both.html")
+    page = check_self_contained((tmp_path / "both.html").read_text(encoding="utf-8"))
+    assert sum(figure.get("class") == "where" for figure in page.all("figure")) == 3
 
 
 def test_a_picture_has_every_pair_and_step(explanations, tmp_path):
@@ -143,7 +174,7 @@ def test_text_stays_within_its_width(explanations):
     long = "x" * 200
     assert text(f"{long} and {long}", 120).width == 120
     shares = np.full(3, 1 / 3, np.float32)
-    assert weighted_words([long, "a", "b"], shares, (0, 1), 120).width == 120
+    assert weighted_words([long, "a", "b"], shares, range(2), [False] * 3, 120).width == 120
 
 
 def test_names_that_say_nothing_and_empty_galleries_are_refused(explanations, tmp_path):

@@ -80,7 +80,7 @@ def test_search_open_step_through(address, open_page, pictures):
     assert best.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 96
     best.click()
     viewer = page.get_by_role("dialog")
-    expect(viewer.locator(".told")).to_contain_text("Step 1: looks ")
+    expect(viewer.locator(".told")).to_contain_text("Step 1: reads ")
     words = viewer.locator(".words button")
     assert [word.inner_text().split()[0] for word in words.all()] == caption(pictures[0]).split()
     drawn = "canvas => canvas.toDataURL()"
@@ -88,7 +88,7 @@ def test_search_open_step_through(address, open_page, pictures):
     slider = viewer.get_by_role("slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
-    expect(viewer.locator(".told")).to_contain_text("Step 2: looks ")
+    expect(viewer.locator(".told")).to_contain_text("Step 2: reads ")
     second = viewer.locator("#map").evaluate(drawn)
     assert first != second
     words.nth(1).hover()
@@ -98,7 +98,7 @@ def test_search_open_step_through(address, open_page, pictures):
     viewer.get_by_label("Show the map").uncheck()
     assert viewer.locator("#map").evaluate("c => c.getContext('2d').getImageData(90, 90, 1, 1).data[3]") == 0
     viewer.get_by_role("button", name="Play").click()
-    expect(viewer.locator(".told")).to_contain_text("Step 3: looks ")
+    expect(viewer.locator(".told")).to_contain_text("Step 3: reads ")
     with page.expect_download() as download:
         viewer.get_by_role("link", name="Download the picture").click()
     assert download.value.suggested_filename == "explanation.png" and download.value.path().read_bytes()[1:4] == b"PNG"
@@ -169,7 +169,7 @@ def test_a_dropped_photo_is_named_and_explained(address, open_page, pictures):
         f"The best match is “{caption(pictures[0])}”. The model has not learned: zebra."
     )
     names.first.click()
-    expect(dialog.locator(".told")).to_contain_text("Step 1: looks ")
+    expect(dialog.locator(".told")).to_contain_text("Step 1: reads ")
     assert dialog.locator("canvas").first.evaluate("c => c.getContext('2d').getImageData(90, 90, 1, 1).data[3]") > 0
     dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_be_hidden()
@@ -196,11 +196,11 @@ def test_the_shipped_model_on_real_photographs(real, open_page):
     expect(tiles(page).first).to_contain_text("chelsea.png")
     tiles(page).first.click()
     viewer = page.get_by_role("dialog")
-    expect(viewer.locator(".told")).to_contain_text("Step 1: looks ")
+    expect(viewer.locator(".told")).to_contain_text("Step 1: reads ")
     slider = viewer.get_by_role("slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
-    expect(viewer.locator(".told")).to_contain_text("Step 2: looks ")
+    expect(viewer.locator(".told")).to_contain_text("Step 2: reads ")
     keep_screenshot(page, "shipped-opened.png")
     viewer.get_by_role("button", name="Close", exact=True).click()
     drop(page, (photos / "chelsea.png").read_bytes(), "dropped.png")

@@ -46,4 +46,5 @@ def word_saliency(image: Tensor, scores: Tensor, mask: Tensor) -> Saliency:
         image.gather(1, shown[:, :, None].expand_as(image)),
         functional.one_hot(shown, words).to(image.dtype),
         scores.gather(1, shown),
+        image,
     )

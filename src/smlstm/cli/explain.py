@@ -63,7 +63,7 @@ def explain(
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Show what the model looked at, step by step: where in the photo, and at which words."""
+    """Show what the model looked at, step by step: which phrase it read, and where in the photo."""
     # Imported here, since torch takes seconds and --help should not.
     from smlstm.explain import explain_photos  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.explain.output import check_ending  # noqa: PLC0415
@@ -186,12 +186,17 @@ def _refuse_blind(matcher: "Matcher", folder: Path) -> None:
 
 def as_text(explanation: "Explanation") -> str:
     """A pair for the terminal."""
+    from smlstm.explain.places import place  # noqa: PLC0415 - torch takes seconds, --help should not
+
     lines = [f'{explanation.name}  "{explanation.sentence}"  score {explanation.scores[-1]:.3f}']
     for step in range(explanation.steps):
-        words = ", ".join(
-            f"{explanation.words[place]} {explanation.word_saliency[step, place]:.0%}"
-            for place in explanation.top_words(step)
+        phrase, where = explanation.phrase(step), explanation.place(step)
+        lines.append(
+            f"  step {step + 1}  score {explanation.scores[step]:7.3f}  photo: {where:<16}  "
+            f"phrase: {phrase.text} {phrase.share:.0%}"
         )
-        score, place = explanation.scores[step], explanation.place(step)
-        lines.append(f"  step {step + 1}  score {score:7.3f}  photo: {place:<16}  words: {words}")
+    words = [f"{explanation.words[word]}: {place(grid)}" for word, grid in explanation.mapped_words]
+    if words:
+        lines.append(f"  words   {', '.join(words)}")
+    lines.append(f"  {explanation.parts.describe()}")
     return "\n".join(lines)

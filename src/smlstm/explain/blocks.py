@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from smlstm.explain.maps import legend
 
-INK, PALE, PAPER, ACCENT = "#1a1a1a", "#595959", "#ffffff", "#31688e"
+INK, PALE, PAPER, ACCENT, RULE = "#1a1a1a", "#595959", "#ffffff", "#31688e", "#c8c8c8"
 TEXT, SMALL, TITLE = 17, 15, 22
 LEAST_SPAN = 0.1
 """What the whole height of a score's line is worth at least."""
@@ -59,6 +59,13 @@ def framed(block: Image.Image, margin: int = 24) -> Image.Image:
     return page
 
 
+def padded(block: Image.Image, height: int) -> Image.Image:
+    """A block with room below, so that what follows it lies on one line with what follows others."""
+    page = blank(block.width, height)
+    page.paste(block, (0, 0))
+    return page
+
+
 def text(words: str, width: int, size: int = TEXT, *, bold: bool = False, colour: str = INK) -> Image.Image:
     """Text, wrapped to a width; a word too long for a line is broken."""
     face = font(size, bold)
@@ -82,14 +89,22 @@ def text(words: str, width: int, size: int = TEXT, *, bold: bool = False, colour
 
 
 def weighted_words(
-    words: Sequence[str], shares: NDArray[np.float32], top: Sequence[int], width: int, size: int = TEXT
+    words: Sequence[str],
+    shares: NDArray[np.float32],
+    phrase: range,
+    quiet: Sequence[bool],
+    width: int,
+    *,
+    size: int = TEXT,
 ) -> Image.Image:
-    """A sentence whose words stand on bars as high as their saliency; the top ones are bold and framed."""
+    """A sentence whose words stand on bars as high as their saliency; a phrase is bold and framed, quiet words pale."""
     bar, pad, gap = 16, 3, 5
     line = round(size * 1.35) + bar + 8
     places: list[tuple[int, int]] = []
     x = y = 0
-    widths = [min(width, round(font(size, place in top).getlength(word)) + 2 * pad) for place, word in enumerate(words)]
+    widths = [
+        min(width, round(font(size, place in phrase).getlength(word)) + 2 * pad) for place, word in enumerate(words)
+    ]
     for wide in widths:
         if x and x + wide > width:
             x, y = 0, y + line
@@ -100,13 +115,14 @@ def weighted_words(
     strongest = max(float(shares.max()), 1e-12)
     for place, (word, (left, above), wide) in enumerate(zip(words, places, widths, strict=True)):
         base = above + line - 4
-        draw.text((left + pad, above), word, font=font(size, place in top), fill=INK)
-        draw.line((left, base, left + wide, base), fill="#c8c8c8", width=1)
+        draw.text((left + pad, above), word, font=font(size, place in phrase), fill=PALE if quiet[place] else INK)
+        draw.line((left, base, left + wide, base), fill=RULE, width=1)
         height = round(bar * float(shares[place]) / strongest)
         if height:
-            draw.rectangle((left, base - height, left + wide, base), fill=ACCENT)
-        if place in top:
-            draw.rectangle((left - 1, above - 1, left + wide + 1, base + 1), outline=INK, width=2)
+            draw.rectangle((left, base - height, left + wide, base), fill=RULE if quiet[place] else ACCENT)
+    for above in sorted({places[place][1] for place in phrase}):  # a phrase that breaks over lines has a frame on each
+        ends = [(places[place][0], places[place][0] + widths[place]) for place in phrase if places[place][1] == above]
+        draw.rectangle((ends[0][0] - 1, above - 1, ends[-1][1] + 1, above + line - 3), outline=INK, width=2)
     return page
 
 
@@ -162,7 +178,7 @@ def progress(scores: NDArray[np.float32], width: int, height: int = 120) -> Imag
     points = [
         (left + number * across_by, below - height * (below - above)) for number, height in enumerate(line.heights)
     ]
-    draw.line((0, below + 6, width, below + 6), fill="#c8c8c8")
+    draw.line((0, below + 6, width, below + 6), fill=RULE)
     if len(points) > 1:
         draw.line(points, fill=ACCENT, width=3)
     for number, ((x, y), label) in enumerate(zip(points, line.labels, strict=True)):

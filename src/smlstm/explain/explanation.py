@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,26 @@ from PIL import Image
 
 from smlstm.errors import InputError
 from smlstm.explain.maps import resize_map
+from smlstm.explain.places import EVERYWHERE, peak, place
+from smlstm.explain.score_parts import ScoreParts
 from smlstm.matching.batch import Batch, ImageFeatures, Saliency
 from smlstm.matching.matcher import Matcher, evaluating
 from smlstm.text import tokenise
+from smlstm.text.function_words import is_function_word
+from smlstm.text.phrases import Span
+from smlstm.text.word_groups import word_groups
 
 Floats = NDArray[np.float32]
-_ROWS, _COLUMNS = ("upper", "middle", "lower"), ("left", "centre", "right")
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """What a step read: the words from `first` to before `last`, and their share of its attention."""
+
+    text: str
+    first: int
+    last: int
+    share: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +55,10 @@ class Explanation:
     """Words that the matcher has not learned."""
     dropped: int = 0
     """Words beyond the matcher's limit, cut from the end."""
+    word_maps: Floats | None = None
+    """Where each word is by itself, J x rows x columns; None of a matcher that cannot say it."""
+    whole: float = 0.0
+    """What of the score no step has a part in."""
 
     @property
     def steps(self) -> int:
@@ -56,37 +75,51 @@ class Explanation:
         """The maps resized to a photo of (width, height), each pixel with its region's saliency; T x height x width."""
         return np.stack([resize_map(grid, size) for grid in self.regions])
 
-    def top_words(self, step: int, count: int = 2) -> tuple[int, ...]:
-        """Places of the words with the most saliency, the first first; equal ones in the order of the sentence."""
-        order = np.argsort(-self.word_saliency[step], kind="stable")[:count]
-        return tuple(int(place) for place in order)
+    @property
+    def parts(self) -> ScoreParts:
+        """How much of the score came from the steps, and how much from the whole."""
+        return ScoreParts(float(self.scores[-1]) - self.whole, self.whole)
 
-    def peak(self, step: int) -> tuple[float, float]:
-        """Where a step looked most: x and y of the region's middle, as parts of the photo's sides."""
-        rows, columns = self.regions.shape[1:]
-        row, column = divmod(int(self.regions[step].argmax()), columns)
-        return (column + 0.5) / columns, (row + 0.5) / rows
+    @cached_property
+    def quiet(self) -> tuple[bool, ...]:
+        """Which words are function words: they name nothing that could be shown; J."""
+        return tuple(is_function_word(word) for word in self.words)
 
-    def is_even(self, step: int) -> bool:
-        """Whether a step looked everywhere alike, to a twentieth."""
-        return bool(self.even_shares[step].max() < 1.05)
+    @cached_property
+    def _groups(self) -> list[Span]:
+        """The words that a step may be named by; of a matcher of a step a word, that word alone."""
+        count = len(self.words)
+        if self.steps == count and np.array_equal(self.word_saliency, np.eye(count)):
+            return [Span(each, each + 1) for each in range(count)]
+        return word_groups(self.words)
+
+    def phrase(self, step: int) -> Phrase:
+        """The phrase that holds most of a step's attention; of equal ones the first."""
+        shares = self.word_saliency[step]
+        best = max(self._groups, key=lambda span: float(shares[span.first : span.last].sum()))
+        share = min(float(shares[best.first : best.last].sum()), 1.0)
+        return Phrase(" ".join(self.words[best.first : best.last]), best.first, best.last, share)
+
+    def word_map(self, word: int) -> Floats | None:
+        """Where a word is, rows x columns; None of function words, and where the matcher has no such maps."""
+        return None if self.word_maps is None or self.quiet[word] else self.word_maps[word]
+
+    @property
+    def mapped_words(self) -> list[tuple[int, Floats]]:
+        """The words that have a map to show, by their places."""
+        maps = [(word, self.word_map(word)) for word in range(len(self.words))]
+        return [(word, grid) for word, grid in maps if grid is not None]
 
     def place(self, step: int) -> str:
         """Where a step looked most, in words: "upper left", "centre", or "everywhere alike"."""
-        if self.is_even(step):
-            return "everywhere alike"
-        x, y = self.peak(step)
-        row, column = _ROWS[min(int(y * 3), 2)], _COLUMNS[min(int(x * 3), 2)]
-        return "centre" if (row, column) == ("middle", "centre") else f"{row} {column}"
+        return place(self.regions[step])
 
     def describe(self, step: int) -> str:
         """One sentence on a step, for someone who does not see the picture."""
-        top = " and ".join(
-            f'"{self.words[place]}" ({self.word_saliency[step, place]:.0%})' for place in self.top_words(step)
-        )
-        where = "everywhere alike" if self.is_even(step) else f"most at the {self.place(step)} of the photo"
+        phrase, where = self.phrase(step), self.place(step)
+        looked = f"looks {where}" if where == EVERYWHERE else f"looks most at the {where} of the photo"
         score = f"the score is then {self.scores[step]:.3f}"
-        return f"Step {step + 1}: looks {where}, and most at the words {top}; {score}."
+        return f"Step {step + 1}: reads “{phrase.text}” ({phrase.share:.0%}) and {looked}; {score}."
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` prints it."""
@@ -96,22 +129,37 @@ class Explanation:
             "score": float(self.scores[-1]),
             "unknown_words": list(self.unknown),
             "dropped_words": self.dropped,
+            "parts": {"steps": self.parts.steps, "whole": self.parts.whole, "told": self.parts.describe()},
+            "words": [self._word_dict(word) for word in range(len(self.words))],
             "steps": [self._step_dict(step) for step in range(self.steps)],
         }
 
+    def _word_dict(self, word: int) -> dict[str, Any]:
+        grid = self.word_map(word)
+        return {
+            "word": self.words[word],
+            "function_word": self.quiet[word],
+            "place": None if grid is None else place(grid),
+            "regions": None if grid is None else _rounded(grid),
+        }
+
     def _step_dict(self, step: int) -> dict[str, Any]:
-        x, y = self.peak(step)
+        x, y = peak(self.regions[step])
         return {
             "score": float(self.scores[step]),
             "place": self.place(step),
             "peak": {"x": x, "y": y},
-            "top_words": [self.words[place] for place in self.top_words(step)],
+            "phrase": asdict(self.phrase(step)),
             "words": [
                 {"word": word, "saliency": float(share)}
                 for word, share in zip(self.words, self.word_saliency[step], strict=True)
             ],
-            "regions": [[round(float(share), 6) for share in row] for row in self.regions[step]],
+            "regions": _rounded(self.regions[step]),
         }
+
+
+def _rounded(grid: Floats) -> list[list[float]]:
+    return [[round(float(share), 6) for share in row] for row in grid]
 
 
 @torch.no_grad()
@@ -166,6 +214,8 @@ def _explain_one(matcher: Matcher, one: Batch, sentence: str) -> Explanation:
         scores=found.scores[0].float().cpu().numpy(),
         unknown=tuple(dict.fromkeys(matcher.vocabulary.encode(sentence, kept).unknown)),
         dropped=len(words) - kept,
+        word_maps=None if found.words is None else found.words[0].reshape(-1, side, side).float().cpu().numpy(),
+        whole=0.0 if found.whole is None else float(found.whole[0]),
     )
 
 

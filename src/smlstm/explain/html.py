@@ -14,16 +14,28 @@ from smlstm.explain.average import AveragedMaps
 from smlstm.explain.blocks import TIMES, at_limit, score_line
 from smlstm.explain.explanation import Explanation
 from smlstm.explain.maps import colour_map, legend, multiply, overlay
-from smlstm.explain.picture import AVERAGE_LEAD, MOST, UNITS, aligned, colour_limit, notes, pair_notes, panel
+from smlstm.explain.picture import (
+    AVERAGE_LEAD,
+    MOST,
+    UNITS,
+    WORDS_TITLE,
+    aligned,
+    limit_of,
+    notes,
+    pair_notes,
+    panel,
+)
+from smlstm.explain.places import EVERYWHERE, place
 
 SHOWN_WIDTH = 400
 LEAD = (
-    "The model judges how well a photo and a sentence match in a few steps. At each step it looks at one part of the "
-    "photo and at some words of the sentence, and then adjusts its score. In the upper picture of a step, light yellow "
-    "is what it looked at most and dark violet what it hardly looked at; the white outline holds half of its "
+    "The model judges how well a photo and a sentence match in a few steps. At each step it reads some words of the "
+    "sentence, looks at some places of the photo, and then adjusts its score. In the upper picture of a step, light "
+    "yellow is what it looked at most and dark violet what it hardly looked at; the white outline holds half of its "
     "attention. The lower picture is the photo, left bright only where the model looked. Under each word stands a "
-    "bar as high as the attention it got; the two words looked at most are framed."
+    "bar as high as the attention it got; the phrase that the step read most is framed."
 )
+POINT = "Point at a word, or go to it with the Tab key, to see where it is."
 
 
 def gallery_page(explanations: Sequence[Explanation], title: str = "What the model looked at") -> str:
@@ -78,7 +90,7 @@ def _averages(maps: AveragedMaps) -> dict[str, Any]:
 
 def _pair(seen: Mapping[str, Explanation], remarks: Sequence[str]) -> dict[str, Any]:
     """A pair as one or more matchers, by their names, see it."""
-    limit = colour_limit([each.even_shares for each in seen.values()])
+    limit = limit_of(list(seen.values()))
     first = next(iter(seen.values()))
     photo = {
         "name": first.name,
@@ -90,11 +102,33 @@ def _pair(seen: Mapping[str, Explanation], remarks: Sequence[str]) -> dict[str, 
         {
             "name": name,
             "score": f"{each.scores[-1]:.3f}",
+            "parts": each.parts.describe(),
+            "where": _where(each, limit),
             "steps": [_step(each, step, limit) for step in range(each.steps)],
         }
         for name, each in seen.items()
     ]
     return {"sentence": first.sentence, "notes": remarks, "photo": photo, "sides": sides}
+
+
+def _where(explanation: Explanation, limit: float) -> dict[str, Any] | None:
+    """The photo, and for each word what to lay over it; None of a matcher that has no maps for words."""
+    maps = dict(explanation.mapped_words)
+    if not maps:
+        return None
+    photo = panel(explanation, SHOWN_WIDTH)
+    words = []
+    for number, text in enumerate(explanation.words):
+        grid = maps.get(number)
+        told = None if grid is None else _told_place(text, place(grid))
+        shown = None if grid is None or told is None else _image(overlay(photo, grid * grid.size, limit), told)
+        words.append({"text": text, "shown": shown})
+    name = f"The photo: {explanation.name}"
+    return {"title": WORDS_TITLE, "picture": _image(photo, name), "words": words, "point": POINT}
+
+
+def _told_place(word: str, where: str) -> str:
+    return f"“{word}”: {where}." if where == EVERYWHERE else f"“{word}”: at the {where} of the photo."
 
 
 def _step(explanation: Explanation, step: int, limit: float) -> dict[str, Any]:
@@ -103,23 +137,25 @@ def _step(explanation: Explanation, step: int, limit: float) -> dict[str, Any]:
     return {
         "coloured": _image(overlay(photo, explanation.even_shares[step], limit), explanation.describe(step)),
         "multiplied": _image(multiply(photo, explanation.regions[step]), told),
+        "phrase": explanation.phrase(step).text,
+        "place": explanation.place(step),
         "words": _words(explanation, step),
         "score": f"{explanation.scores[step]:.3f}",
     }
 
 
 def _words(explanation: Explanation, step: int) -> list[dict[str, Any]]:
-    shares, top = explanation.word_saliency[step], explanation.top_words(step)
+    """The sentence in runs: before the phrase, the phrase, behind it."""
+    shares, phrase = explanation.word_saliency[step], explanation.phrase(step)
     strongest = max(float(shares.max()), 1e-12)
+    words = [
+        {"text": word, "quiet": quiet, "share": f"{share:.1%}", "height": f"{float(share) / strongest:.2f}"}
+        for word, quiet, share in zip(explanation.words, explanation.quiet, shares, strict=True)
+    ]
     return [
-        {
-            "text": word,
-            "top": place in top,
-            "share": f"{share:.1%}",
-            "rounded": f"{share:.0%}",
-            "height": f"{float(share) / strongest:.2f}",
-        }
-        for place, (word, share) in enumerate(zip(explanation.words, shares, strict=True))
+        {"words": words[: phrase.first], "share": None},
+        {"words": words[phrase.first : phrase.last], "share": f"{phrase.share:.0%}"},
+        {"words": words[phrase.last :], "share": None},
     ]
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from smlstm.explain.places import is_even
+
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
@@ -40,7 +42,7 @@ def overlay(photo: Image.Image, grid: Floats, limit: float) -> Image.Image:
     grey = np.asarray(photo.convert("L"), dtype=np.float32)[..., None]
     mixed = (1 - _STRENGTH) * grey + _STRENGTH * colours(saliency / max(limit, 1e-12))
     pixels = np.rint(mixed).astype(np.uint8)
-    if grid.max() >= 1.05 * grid.mean():
+    if not is_even(grid):
         _draw_outline(pixels, saliency)
     return Image.fromarray(pixels)
 

@@ -15,6 +15,7 @@ from smlstm.explain.blocks import (
     across,
     down,
     framed,
+    padded,
     progress,
     scale,
     text,
@@ -24,20 +25,22 @@ from smlstm.explain.explanation import Explanation
 from smlstm.explain.maps import colour_map, multiply, overlay
 
 PANEL = 300
+WORD_PANEL = 140
 STEPS_PER_ROW = 4
 _TALLEST = 32_000
 MOST = 4.0
 """The most even shares that colours tell apart where several maps share a scale."""
 _COLOURS = "Light yellow: looked at much; dark violet: hardly. The white outline holds half of a step's attention."
 LEAD = (
-    "What the model looked at, step by step, to judge how well photo and sentence match. "
-    f"{_COLOURS} Below: the photo times its attention, and the sentence with a bar for each word; the two words looked "
-    "at most are framed."
+    "What the model read and looked at, step by step, to judge how well photo and sentence match. "
+    f"{_COLOURS} Below: the photo times its attention, and the sentence with a bar for each word; the phrase that the "
+    "step read most is framed."
 )
 COMPARISON_LEAD = (
     "The same pairs as different models see them, step by step; behind a model's name its score of the pair, below "
-    f"each map the two words looked at most. {_COLOURS}"
+    f"each map the phrase that the step read most. {_COLOURS}"
 )
+WORDS_TITLE = "Where each word is"
 UNITS = "Attention, as a multiple of what each place would have if all had the same"
 AVERAGE_LEAD = (
     "Where the model looks on average at each step, all photos laid over each other. Light yellow: often looked at; "
@@ -56,8 +59,10 @@ def colour_limit(maps: Sequence[NDArray[np.float32]]) -> float:
 
 def picture_of(explanation: Explanation) -> Image.Image:
     """One pair: the photo, then a column a step."""
-    limit = colour_limit([explanation.even_shares])
-    columns = [_step(explanation, step, limit) for step in range(explanation.steps)]
+    limit = limit_of([explanation])
+    heads = [_head(explanation, step) for step in range(explanation.steps)]
+    tallest = max(head.height for head in heads)
+    columns = [_step(explanation, step, limit, padded(head, tallest)) for step, head in enumerate(heads)]
     rows = [columns[start : start + STEPS_PER_ROW] for start in range(0, len(columns), STEPS_PER_ROW)]
     photo = down(
         [
@@ -67,25 +72,55 @@ def picture_of(explanation: Explanation) -> Image.Image:
             text(UNITS, PANEL, SMALL, colour=PALE),
             text("Score after each step", PANEL, SMALL, bold=True),
             progress(explanation.scores, PANEL),
+            text(explanation.parts.describe(), PANEL, SMALL, colour=PALE),
         ]
     )
-    body = across([photo, down([across(row) for row in rows], gap=24)], gap=28)
+    steps = down([across(row) for row in rows], gap=24)
+    body = across([photo, down([steps, *_words(explanation, limit, steps.width)], gap=24)], gap=28)
     width = max(body.width, 2 * PANEL)
     return down([text(f"“{explanation.sentence}”", width, TITLE, bold=True), *_notes(explanation, width), body], gap=12)
 
 
-def _step(explanation: Explanation, step: int, limit: float) -> Image.Image:
-    photo = panel(explanation)
-    top = explanation.top_words(step)
-    shares = explanation.word_saliency[step]
-    most = ", ".join(f"{explanation.words[place]} {shares[place]:.0%}" for place in top)
+def limit_of(explanations: Sequence[Explanation]) -> float:
+    """Where the colours of all maps of some explanations end, those of words too."""
+    steps = [each.even_shares for each in explanations]
+    return colour_limit([*steps, *(grid * grid.size for each in explanations for _, grid in each.mapped_words)])
+
+
+def _words(explanation: Explanation, limit: float, width: int) -> list[Image.Image]:
+    """A small map for each word that has one, under a title."""
+    small = panel(explanation, WORD_PANEL)
+    panels = [
+        down([overlay(small, grid * grid.size, limit), text(explanation.words[word], WORD_PANEL, SMALL)], gap=4)
+        for word, grid in explanation.mapped_words
+    ]
+    if not panels:
+        return []
+    most = max(1, (width + 12) // (WORD_PANEL + 12))
+    lines = [across(panels[start : start + most], gap=12) for start in range(0, len(panels), most)]
+    return [down([text(WORDS_TITLE, width, bold=True), *lines])]
+
+
+def _head(explanation: Explanation, step: int) -> Image.Image:
+    phrase = explanation.phrase(step)
+    shares = f"{phrase.share:.0%} of the words · {explanation.place(step)}"
+    return down([text(f"Step {step + 1}: {phrase.text}", PANEL, bold=True), text(shares, PANEL, SMALL, colour=PALE)])
+
+
+def _step(explanation: Explanation, step: int, limit: float, head: Image.Image) -> Image.Image:
+    photo, phrase = panel(explanation), explanation.phrase(step)
     return down(
         [
-            text(f"Step {step + 1}", PANEL, bold=True),
+            head,
             overlay(photo, explanation.even_shares[step], limit),
             multiply(photo, explanation.regions[step]),
-            weighted_words(explanation.words, shares, top, PANEL),
-            text(f"most: {most}", PANEL, SMALL, colour=PALE),
+            weighted_words(
+                explanation.words,
+                explanation.word_saliency[step],
+                range(phrase.first, phrase.last),
+                explanation.quiet,
+                PANEL,
+            ),
         ]
     )
 
@@ -149,10 +184,8 @@ def comparison(explanations: Mapping[str, Sequence[Explanation]]) -> Image.Image
 
 
 def _small_step(explanation: Explanation, step: int, limit: float) -> Image.Image:
-    words = " · ".join(explanation.words[place] for place in explanation.top_words(step))
-    return down(
-        [overlay(panel(explanation, 200), explanation.even_shares[step], limit), text(words, 200, SMALL)], gap=4
-    )
+    read = explanation.phrase(step).text
+    return down([overlay(panel(explanation, 200), explanation.even_shares[step], limit), text(read, 200, SMALL)], gap=4)
 
 
 def aligned(explanations: Mapping[str, Sequence[Explanation]]) -> list[dict[str, Explanation]]:

@@ -134,3 +134,5 @@ class Saliency(Batch):
     image: Tensor  # P, T, I: the p_t
     sentence: Tensor  # P, T, J: the q_t
     scores: Tensor  # P, T: the matching score as it stands after each step
+    words: Tensor | None = None  # P, J, I: where each word is by itself; None of a matcher that cannot say it
+    whole: Tensor | None = None  # P: what of the scores no step has a part in; None: nothing

@@ -148,8 +148,7 @@ class SMLSTM(Matcher):
 
     def _progress(self, steps: list[Step], terms: Tensor, rows: Tensor, columns: Tensor) -> list[Tensor]:
         """The score of some pairs as it stands after each step."""
-        wholes = 0 if self.image_whole is None else self.image_whole.out_features // self.config.sentence_width
-        added: Tensor | float = terms[rows, columns, 1 : 1 + wholes].sum(1)
+        added = self._wholes(terms)[rows, columns]
         agreements = [_pick(step.agreement, rows, columns) for step in steps if step.agreement is not None]
         return [
             self.aggregation.score(step.state.hidden[rows, columns])
@@ -157,6 +156,11 @@ class SMLSTM(Matcher):
             + (torch.stack(agreements[: number + 1]).mean(0) if agreements else 0.0)
             for number, step in enumerate(steps)
         ]
+
+    def _wholes(self, terms: Tensor) -> Tensor:
+        """Of the terms, what no step has a part in; M, N."""
+        wholes = 0 if self.image_whole is None else self.image_whole.out_features // self.config.sentence_width
+        return terms[:, :, 1 : 1 + wholes].sum(2)
 
     def _terms(self, steps: list[Step], images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
         """The paper's score, and what is added to it beyond the paper; M, N, K."""
@@ -181,13 +185,14 @@ class SMLSTM(Matcher):
     def _attend(self, images: Batch, sentences: Batch) -> Saliency:
         steps = self._run(_side(images), _side(sentences), aligned=True)
         so_far = [
-            self._terms(steps[: step + 1], _side(images), _side(sentences), aligned=True).sum(2)
-            for step in range(len(steps))
+            self._terms(steps[: step + 1], _side(images), _side(sentences), aligned=True) for step in range(len(steps))
         ]
         return Saliency(
             torch.cat([step.image_saliency for step in steps], dim=1),
             torch.cat([step.sentence_saliency for step in steps], dim=1),
-            torch.cat(so_far, dim=1),
+            torch.cat([terms.sum(2) for terms in so_far], dim=1),
+            None if self.search is None else self._word_maps(_side(images), _side(sentences)),
+            self._wholes(so_far[-1]).squeeze(1),
         )
 
     def word_maps(self, images: Batch, sentences: Batch, pairs: Tensor) -> Tensor:
@@ -197,8 +202,11 @@ class SMLSTM(Matcher):
                 f"this model (variant {self.config.variant}, modulation {self.config.modulation}) has no map for each "
                 "word: it does not search the image for words; one of modulation `paired` does"
             )
-        seen, said = _side(images).select(pairs[:, 0]), _side(sentences).select(pairs[:, 1])
-        return self._regions(seen, None, said.candidates)
+        return self._word_maps(_side(images).select(pairs[:, 0]), _side(sentences).select(pairs[:, 1]))
+
+    def _word_maps(self, images: EncodedSide, sentences: EncodedSide) -> Tensor:
+        """Where each word of the pairs (images[k], sentences[k]) is; P, J, I."""
+        return self._regions(images, None, sentences.candidates)
 
     def _run(self, images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> list[Step]:
         """All T steps. Aligned: pair k is (images[k], sentences[k]), a grid of P rows and one column."""
