@@ -115,6 +115,7 @@ class Tokens(Batch):
     ids: Tensor  # N, J
     lengths: Tensor  # N: real words of each sentence, at least 1
     vectors: Tensor | None = None  # N, J, width: as a language model reads them, for matchers that want that
+    phrases: Tensor | None = None  # N, J: which phrase a word is of, counted from 1, for matchers that want that; 0: none
 
     @property
     def mask(self) -> Tensor:
@@ -124,7 +125,8 @@ class Tokens(Batch):
     def without_padding(self) -> "Tokens":
         """Only as many columns as the longest sentence needs."""
         longest = int(self.lengths.max())
-        return Tokens(self.ids[:, :longest], self.lengths, None if self.vectors is None else self.vectors[:, :longest])
+        vectors, phrases = (None if each is None else each[:, :longest] for each in (self.vectors, self.phrases))
+        return Tokens(self.ids[:, :longest], self.lengths, vectors, phrases)
 
 
 @dataclass(frozen=True)

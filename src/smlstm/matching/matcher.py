@@ -31,6 +31,7 @@ from smlstm.errors import InputError
 from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.text import Vocabulary, tokenise
 from smlstm.text.language_model import WIDTH, language_model
+from smlstm.text.word_groups import phrase_numbers
 
 
 class MatcherConfig(BaseModel):
@@ -49,9 +50,19 @@ class MatcherConfig(BaseModel):
         description="`minilm`: word vectors are those of a frozen language model that has read the whole sentence; "
         "otherwise they are learned, one a word of the vocabulary, as in the paper",
     )
+    own_pieces: bool = Field(
+        default=False,
+        description="beside what the language model makes of a word in its sentence stands what the word is by itself, "
+        "the mean of its pieces as the model first sees them: an attended word then means itself",
+    )
     backbone: str = Field(
         default="", description="the backbone whose features it was trained on, as the feature store names it"
     )
+
+    @property
+    def read_width(self) -> int:
+        """Width of a word's vector as the language model gives it."""
+        return 2 * WIDTH if self.own_pieces else WIDTH
 
 
 class Matcher(nn.Module, ABC):
@@ -61,6 +72,8 @@ class Matcher(nn.Module, ABC):
     config_type: ClassVar[type[MatcherConfig]]
     attends: ClassVar[bool] = False
     """Whether `attend` has maps to give."""
+    reads_phrases: ClassVar[bool] = False
+    """Whether it wants to know which words name one thing."""
 
     def __init__(self, config: MatcherConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -80,7 +93,12 @@ class Matcher(nn.Module, ABC):
         ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], dtype=torch.long)
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
         device = next(self.parameters()).device
-        return Tokens(ids.reshape(len(rows), longest).to(device), lengths.to(device))
+        phrases = None
+        if self.reads_phrases:
+            numbers = [phrase_numbers(words) for words in self.words_of(sentences)]
+            phrases = torch.tensor([row + [0] * (longest - len(row)) for row in numbers], dtype=torch.long)
+            phrases = phrases.reshape(len(rows), longest).to(device)
+        return Tokens(ids.reshape(len(rows), longest).to(device), lengths.to(device), phrases=phrases)
 
     def encode_images(self, features: ImageFeatures) -> Batch:
         """Everything about M images that does not depend on a sentence."""
@@ -109,11 +127,14 @@ class Matcher(nn.Module, ABC):
 
     def _read(self, sentences: Sequence[str]) -> Tensor:
         """Word vectors of a language model, zero on padding; N, J, width."""
-        read = language_model().read(self.words_of(sentences))
+        model, words = language_model(), self.words_of(sentences)
+        read = model.read(words)
         longest = max(map(len, read), default=1)
-        vectors = torch.zeros(len(read), longest, WIDTH, dtype=torch.float16)
-        for place, words in enumerate(read):
-            vectors[place, : len(words)] = words
+        vectors = torch.zeros(len(read), longest, self.config.read_width, dtype=torch.float16)
+        for place, each in enumerate(read):
+            vectors[place, : len(each), :WIDTH] = each
+            if self.config.own_pieces:
+                vectors[place, : len(each), WIDTH:] = model.own(words[place])
         return vectors
 
     @abstractmethod
@@ -154,6 +175,8 @@ class Matcher(nn.Module, ABC):
     def _check_tokens(self, tokens: Tokens) -> None:
         if self.config.language_model and tokens.vectors is None:
             raise InputError("this model reads sentences with a language model: give them as strings, not as tokens")
+        if self.reads_phrases and tokens.phrases is None:
+            raise InputError("this model wants to know a sentence's phrases: give it as a string, not as tokens")
         if len(tokens) == 0:
             return
         shortest, longest = (int(length) for length in torch.aminmax(tokens.lengths))

@@ -19,7 +19,6 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from smlstm.matching.matcher import MatcherConfig
-from smlstm.text.language_model import WIDTH
 
 # The upper bound keeps a tampered configuration from asking for all memory there is.
 Positive = Annotated[int, Field(gt=0, le=1 << 16)]
@@ -56,10 +55,11 @@ class SMLSTMConfig(MatcherConfig):
         description="add the mean cosine of the attended instances to what the steps say; not in the paper",
     )
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
-    words: Literal["blstm", "vectors"] = Field(
+    words: Literal["blstm", "vectors", "phrases"] = Field(
         default="blstm",
         description="w_j is the BLSTM's state at word j, as in the paper, or the word's vector itself, which is enough "
-        "where a language model made it of the whole sentence",
+        "where a language model made it of the whole sentence; with `phrases` the mean of a noun phrase's vectors, so "
+        "that steps attend to phrases",
     )
     context_words: Literal["same", "both"] = Field(
         default="same",
@@ -95,8 +95,10 @@ class SMLSTMConfig(MatcherConfig):
             raise ValueError("context_words is `both`, but only global_score has use for it: set it, or leave this out")
         if self.image_pooling == "max" and not self.global_score:
             raise ValueError("image_pooling is `max`, but only global_score has use for it: set it, or leave this out")
-        vector_width = WIDTH if self.language_model else self.embedding_width
-        if self.words == "vectors" and self.word_width != vector_width:
+        if self.own_pieces and not self.language_model:
+            raise ValueError("own_pieces is set, but only a language model has pieces: set language_model, or leave it out")
+        vector_width = self.read_width if self.language_model else self.embedding_width
+        if self.words != "blstm" and self.word_width != vector_width:
             raise ValueError(f"word_width is {self.word_width}, but words are vectors of {vector_width}: set it so")
         return self
 

@@ -1,7 +1,9 @@
 """Other ways to read a sentence than the paper's, which learns one vector a word and has LSTMs read them.
 
 `language_model`          word vectors are those of a frozen language model that has read the whole sentence
-`words` `vectors`         w_j is the word's vector itself: enough where a language model made it
+`own_pieces`              beside it what the word is by itself: what the language model makes of a word knows the rest
+                          of the sentence, and a map that is sought by it lies between all things named there
+`words` `vectors`         w_j is the word's vector itself: enough where a language model made it; `phrases`: phrases.py
 `context_words` `both`    two readers: the language model's vectors make the words, learned ones make n; the global
                           score also compares a linear map of the mean of the language model's (whole.py)
 """
@@ -22,8 +24,8 @@ class ReadWords(nn.Module):
     def forward(self, tokens: Tokens) -> Tensor:
         """Word vectors; N, J, width."""
         assert tokens.vectors is not None
-        vectors = tokens.vectors
-        return vectors * torch.rsqrt(vectors.square().mean(2, keepdim=True) + 1e-6)
+        parts = tokens.vectors.unflatten(2, (-1, WIDTH))  # as it is read, and perhaps its own pieces
+        return (parts * torch.rsqrt(parts.square().mean(3, keepdim=True) + 1e-6)).flatten(2)
 
 
 class PlainWords(nn.Module):
@@ -37,7 +39,7 @@ class PlainWords(nn.Module):
 def word_vectors(config: MatcherConfig, words: int, embedding_width: int) -> tuple[nn.Module, int]:
     """Where a matcher's word vectors come from, and how wide they are."""
     if config.language_model:
-        return ReadWords(), WIDTH
+        return ReadWords(), config.read_width
     return WordEmbedding(words, embedding_width), embedding_width
 
 

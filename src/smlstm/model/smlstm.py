@@ -36,6 +36,7 @@ from smlstm.model.config import SMLSTMConfig
 from smlstm.model.image import scaled
 from smlstm.model.instances import mean_agreement
 from smlstm.model.paired import Search, direction
+from smlstm.model.phrases import over_words, pooled
 from smlstm.model.readers import sentence_contexts, sentence_words, word_vectors
 from smlstm.model.whole import image_whole, image_wholes, sentence_whole, whole_scores
 from smlstm.text import Vocabulary
@@ -51,6 +52,8 @@ class EncodedSide(Batch):
     reference: Tensor | None  # B, A: the global context's term; None without context
     whole: Tensor | None = None  # B, E, or 2E of two readers: x or v; None without `global_score`
     offered: Tensor | None = None  # M, I, S: regions as they are searched; None of sentences and unless `paired`
+    phrases: Tensor | None = None  # N, J: which phrase a word is of, where the C candidates are phrases
+    words: Tensor | None = None  # N, J, S: words, projected as candidates are, where those are phrases
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class SMLSTM(Matcher):
     def __init__(self, config: SMLSTMConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
         self.attends = config.variant != "ctx"  # type: ignore[misc]
+        self.reads_phrases = config.words == "phrases"  # type: ignore[misc]
         self.dropout = nn.Dropout(config.dropout)
         self.feature_dropout = nn.Dropout(config.feature_dropout)
         # 3.1: word vectors; n, between two that are None in the paper; w_j
@@ -121,8 +125,13 @@ class SMLSTM(Matcher):
         if self.words is None:
             return EncodedSide(self.comparison.sentence(n)[:, None], None, None, None, whole)
         w = self.words(vectors, tokens)  # N, J, G
-        keys, reference = _keys(self.sentence_attention, w, n)
-        return EncodedSide(self.comparison.sentence(w), tokens.mask, keys, reference, whole)
+        if tokens.phrases is None or not self.reads_phrases:
+            keys, reference = _keys(self.sentence_attention, w, n)
+            return EncodedSide(self.comparison.sentence(w), tokens.mask, keys, reference, whole)
+        phrases, mask = pooled(w, tokens.phrases)  # N, K, G
+        keys, reference = _keys(self.sentence_attention, phrases, n)
+        words, named = self.comparison.sentence(w), self.comparison.sentence(phrases)
+        return EncodedSide(named, mask, keys, reference, whole, phrases=tokens.phrases, words=words)
 
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of all pairs; M, N."""
@@ -141,7 +150,10 @@ class SMLSTM(Matcher):
         rows, columns = pairs[:, 0], pairs[:, 1]
         chosen = Saliency(
             torch.stack([_pick(step.image_saliency, rows, columns) for step in steps], 1),
-            torch.stack([_pick(step.sentence_saliency, columns, rows) for step in steps], 1),
+            _of_words(
+                torch.stack([_pick(step.sentence_saliency, columns, rows) for step in steps], 1),
+                _side(sentences).select(columns),
+            ),
             torch.stack(self._progress(steps, terms, rows, columns), 1),
         )
         return terms, chosen
@@ -189,7 +201,7 @@ class SMLSTM(Matcher):
         ]
         return Saliency(
             torch.cat([step.image_saliency for step in steps], dim=1),
-            torch.cat([step.sentence_saliency for step in steps], dim=1),
+            _of_words(torch.cat([step.sentence_saliency for step in steps], dim=1), _side(sentences)),
             torch.cat([terms.sum(2) for terms in so_far], dim=1),
             None if self.search is None else self._word_maps(_side(images), _side(sentences)),
             self._wholes(so_far[-1]).squeeze(1),
@@ -206,7 +218,21 @@ class SMLSTM(Matcher):
 
     def _word_maps(self, images: EncodedSide, sentences: EncodedSide) -> Tensor:
         """Where each word of the pairs (images[k], sentences[k]) is; P, J, I."""
-        return self._regions(images, None, sentences.candidates)
+        return self._regions(images, None, sentences.candidates if sentences.words is None else sentences.words)
+
+    def seek(self, images: Batch, sought: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """Search all images for each of P things (P, S), before anything was seen.
+
+        The cosines of what is sought and what is found (M, P), and the maps on each thing's own image (P, I).
+        """
+        p = self._regions(_side(images), None, sought[None])  # M, P, I
+        found = cosines(attended(p, _side(images).candidates), sought[None])
+        return found, p[own, torch.arange(len(own), device=own.device)]
+
+    def first_sought(self, sentences: Batch) -> Tensor:
+        """What the first step seeks of each sentence: w'_1; N, S."""
+        side = _side(sentences)
+        return attended(self._words(side, None, None), side.candidates)[:, 0]
 
     def _run(self, images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> list[Step]:
         """All T steps. Aligned: pair k is (images[k], sentences[k]), a grid of P rows and one column."""
@@ -274,6 +300,11 @@ def _logits(attention: ContextModulatedAttention | None, side: EncodedSide, hidd
 def _pick(saliency: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Maps of some pairs off a grid whose second axis may be a shared 1; P, C."""
     return saliency[first, second if saliency.shape[1] > 1 else 0]
+
+
+def _of_words(saliency: Tensor, sentences: EncodedSide) -> Tensor:
+    """q_t over the words, where the candidates are phrases; P, T, J."""
+    return saliency if sentences.phrases is None else over_words(saliency, sentences.phrases)
 
 
 def _side(batch: Batch) -> EncodedSide:

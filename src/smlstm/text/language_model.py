@@ -88,6 +88,11 @@ class LanguageModel:
                     self._kept[words] = found[words]
         return [found[words] for words in asked]
 
+    def own(self, words: Sequence[str]) -> Tensor:
+        """What each word is by itself, before anything is read around it: the mean of its pieces; words, 384."""
+        means = [(self._packed[rows] * self._scales[rows]).mean(0) for rows in map(self.pieces, words)]
+        return torch.stack(means).half()
+
     def forget(self) -> None:
         """Read everything anew from now on, as benchmarks want it."""
         with self._lock:

@@ -13,6 +13,33 @@ from smlstm.text.phrases import Span, noun_phrases
 _ARTICLES = frozenset(("a", "an", "the"))
 
 
+def named_things(words: Sequence[str]) -> list[Span]:
+    """What a sentence names: its noun phrases; where it has none, the other groups. At least one if it has words.
+
+    >>> [(each.first, each.last) for each in named_things("a brown dog is running along the beach".split())]
+    [(0, 3), (6, 8)]
+    """
+    phrases = _noun_phrases(words)
+    return phrases or word_groups(words)
+
+
+def phrase_numbers(words: Sequence[str]) -> list[int]:
+    """For each word, which of the things that the sentence names it helps to name, counted from 1; 0: none.
+
+    Function words help to name nothing, unless there is nothing else.
+
+    >>> phrase_numbers("a brown dog is running along the beach".split())
+    [0, 1, 1, 0, 0, 0, 0, 2]
+    """
+    numbers = [0] * len(words)
+    for number, span in enumerate(named_things(words), start=1):
+        places = range(span.first, span.last)
+        says = [place for place in places if not is_function_word(words[place])]
+        for place in says or places:
+            numbers[place] = number
+    return numbers
+
+
 def word_groups(words: Sequence[str]) -> list[Span]:
     """Groups from left to right, none over another; at least one of a sentence that has words.
 
@@ -22,13 +49,18 @@ def word_groups(words: Sequence[str]) -> list[Span]:
     says = [not is_function_word(word) for word in words]
     if not any(says):
         return [Span(place, place + 1) for place in range(len(words))]
-    found = [part for span in noun_phrases(words) for part in _split(span, words)]
-    phrases = [span for span in found if any(says[span.first : span.last])]
+    phrases = _noun_phrases(words)
     for span in phrases:
         says[span.first : span.last] = [False] * (span.last - span.first)
     starts = [place for place, said in enumerate(says) if said and (place == 0 or not says[place - 1])]
     others = [Span(start, next((k for k in range(start, len(says)) if not says[k]), len(says))) for start in starts]
     return sorted([*phrases, *others], key=lambda span: span.first)
+
+
+def _noun_phrases(words: Sequence[str]) -> list[Span]:
+    """Those that say something, each of one thing."""
+    found = [part for span in noun_phrases(words) for part in _split(span, words)]
+    return [span for span in found if not all(map(is_function_word, words[span.first : span.last]))]
 
 
 def _split(span: Span, words: Sequence[str]) -> Iterator[Span]:

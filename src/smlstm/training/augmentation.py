@@ -8,6 +8,8 @@ teaches it what to do with words it does not know.
 Both draw from torch's global generator, which the loop seeds for each step.
 """
 
+from dataclasses import replace
+
 import torch
 
 from smlstm.matching.batch import ImageFeatures, Tokens
@@ -47,7 +49,7 @@ def drop_words(tokens: Tokens, share: float) -> Tokens:
     """Make a random part of the words unknown."""
     unknown = (torch.rand(tokens.ids.shape, device=tokens.ids.device) < share) & tokens.mask
     vectors = None if tokens.vectors is None else tokens.vectors.masked_fill(unknown[:, :, None], 0.0)
-    return Tokens(tokens.ids.masked_fill(unknown, UNKNOWN), tokens.lengths, vectors)
+    return replace(tokens, ids=tokens.ids.masked_fill(unknown, UNKNOWN), vectors=vectors)
 
 
 def _mean(regions: torch.Tensor) -> torch.Tensor:

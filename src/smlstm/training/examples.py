@@ -14,6 +14,7 @@ from smlstm.errors import InputError
 from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.text import Vocabulary
 from smlstm.text.tokens import tokenise
+from smlstm.text.word_groups import phrase_numbers
 from smlstm.training.config import DataConfig
 from smlstm.vision.backbones.base import MIRRORED
 
@@ -89,14 +90,17 @@ class Examples:
         captions = tuple(self.captions[place] for place in places)
         return Examples(self.images, captions, self.image_of[places], self.phrased)
 
-    def encode(self, vocabulary: Vocabulary, limit: int) -> "CaptionTokens":
-        """All captions as rows of the vocabulary, once."""
+    def encode(self, vocabulary: Vocabulary, limit: int, phrases: bool = False) -> "CaptionTokens":
+        """All captions as rows of the vocabulary, once; if wanted, with which phrase each word is of."""
         rows = [vocabulary.encode(caption, limit).ids for caption in self.captions]
         lengths = np.array([len(row) for row in rows], np.int64)
         ids = np.zeros((len(rows), int(lengths.max(initial=1))), np.int32)
+        numbers = np.zeros(ids.shape, np.int8) if phrases else None
         for place, row in enumerate(rows):
             ids[place, : len(row)] = row
-        return CaptionTokens(ids, lengths)
+            if numbers is not None:
+                numbers[place, : len(row)] = phrase_numbers(tokenise(self.captions[place])[:limit])
+        return CaptionTokens(ids, lengths, phrases=numbers)
 
 
 @dataclass(frozen=True)
@@ -106,13 +110,16 @@ class CaptionTokens:
     ids: npt.NDArray[np.int32]
     lengths: Integers
     vectors: "ReadCaptions | None" = None
+    phrases: npt.NDArray[np.int8] | None = None
 
     def select(self, captions: Integers) -> Tokens:
         """Some captions, padded to the longest of them."""
         lengths = self.lengths[captions]
         ids = self.ids[captions, : int(lengths.max())].astype(np.int64)
         vectors = None if self.vectors is None else self.vectors.select(captions)
-        return Tokens(torch.from_numpy(ids), torch.from_numpy(lengths), vectors)
+        phrases = None if self.phrases is None else self.phrases[captions, : ids.shape[1]].astype(np.int64)
+        numbers = None if phrases is None else torch.from_numpy(phrases)
+        return Tokens(torch.from_numpy(ids), torch.from_numpy(lengths), vectors, numbers)
 
 
 class ReadCaptions(Protocol):

@@ -36,7 +36,8 @@ _PART = 1024
 class CaptionVectors:
     """Word vectors of all captions, on disk."""
 
-    def __init__(self, path: Path, lengths: Integers) -> None:
+    def __init__(self, path: Path, lengths: Integers, own: "OwnPieces | None" = None) -> None:
+        self._own = own
         self._starts = np.concatenate([[0], np.cumsum(lengths)])
         expected = int(self._starts[-1]) * WIDTH * np.dtype(np.float16).itemsize
         if path.stat().st_size != expected:
@@ -46,12 +47,30 @@ class CaptionVectors:
         self._vectors: npt.NDArray[np.float16] = np.memmap(path, np.float16, "r", shape=(int(self._starts[-1]), WIDTH))
 
     def select(self, captions: Integers) -> Tensor:
-        """Those of some captions, zero on padding; N, J, 384."""
+        """Those of some captions, zero on padding; N, J, 384, or twice as wide with the words' own pieces."""
         lengths = self._starts[captions + 1] - self._starts[captions]
-        vectors = np.zeros((len(captions), int(lengths.max()), WIDTH), np.float16)
+        width = WIDTH if self._own is None else 2 * WIDTH
+        vectors = np.zeros((len(captions), int(lengths.max()), width), np.float16)
         for place, caption in enumerate(captions):
-            vectors[place, : lengths[place]] = self._vectors[self._starts[caption] : self._starts[caption + 1]]
+            words = slice(int(self._starts[caption]), int(self._starts[caption + 1]))
+            vectors[place, : lengths[place], :WIDTH] = self._vectors[words]
+            if self._own is not None:
+                vectors[place, : lengths[place], WIDTH:] = self._own[words]
         return torch.from_numpy(vectors)
+
+
+class OwnPieces:
+    """What each word of all captions is by itself, each word kept once."""
+
+    def __init__(self, captions: Sequence[Sequence[str]]) -> None:
+        rows: dict[str, int] = {}
+        self._rows = np.array([rows.setdefault(word, len(rows)) for words in captions for word in words], np.int32)
+        self._pieces = language_model().own(list(rows)).numpy()
+
+    def __getitem__(self, words: slice) -> npt.NDArray[np.float16]:
+        """Of some words, counted over all captions; words, 384."""
+        found: npt.NDArray[np.float16] = self._pieces[self._rows[words]]
+        return found
 
 
 class ReadingStoppedError(SmlstmError):
@@ -62,7 +81,7 @@ def encode_captions(
     matcher: Matcher, examples: Examples, folder: Path, *, processes: Processes, stopping: Stopping, watcher: Watcher
 ) -> CaptionTokens:
     """All captions as a matcher wants them; what a language model has to say is read now or found in `folder`."""
-    tokens = examples.encode(matcher.vocabulary, matcher.config.max_words)
+    tokens = examples.encode(matcher.vocabulary, matcher.config.max_words, matcher.reads_phrases)
     name = matcher.config.language_model
     if not name:
         return tokens
@@ -75,7 +94,8 @@ def encode_captions(
             stopped = not _read_alone(words, path, stopping, progress)
     if processes.agree(stopped):
         raise ReadingStoppedError(stopping.reason or "interrupted")
-    return replace(tokens, vectors=CaptionVectors(path, tokens.lengths))
+    own = OwnPieces(words) if matcher.config.own_pieces else None
+    return replace(tokens, vectors=CaptionVectors(path, tokens.lengths, own))
 
 
 def _read_alone(
