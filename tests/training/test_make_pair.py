@@ -11,7 +11,7 @@ from smlstm.errors import ConfigurationError
 from smlstm.evaluation import metrics, ranks
 from smlstm.pair import load_pair
 from smlstm.training import read_config, train
-from smlstm.training.examples import read_examples
+from smlstm.training.read_examples import read_examples
 from tests.training.conftest import write_scenes
 from tests.training.test_run import Listener
 

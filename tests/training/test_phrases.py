@@ -13,8 +13,8 @@ from smlstm.model import ObjectiveConfig
 from smlstm.text import Vocabulary
 from smlstm.training import read_config, train
 from smlstm.training.augmentation import cover_regions
-from smlstm.training.examples import read_examples
 from smlstm.training.phrases import CaptionPhrases, PhraseBatch, phrase_loss
+from smlstm.training.read_examples import read_examples
 
 OBJECTIVE = ObjectiveConfig(form="contrast", temperature=0.5)
 

@@ -12,8 +12,8 @@ from smlstm.data.lock import Locked, WriterLock
 from smlstm.errors import ConfigurationError, InputError, SmlstmError
 from smlstm.model import MNLM
 from smlstm.training import Watcher, read_config, train
-from smlstm.training.examples import read_examples
 from smlstm.training.folder import read_metrics
+from smlstm.training.read_examples import read_examples
 from tests.training.conftest import write_scenes
 
 

@@ -222,3 +222,32 @@ def test_a_mirrored_store_holds_the_features_of_mirrored_photos_and_does_not_mix
     mixed = smlstm("extract", flipped, "--out", tmp_path / "plain", "--grid", 2, "--mirrored")
     assert mixed.returncode == 3
     assert '"preprocessing" is' in mixed.stderr
+
+
+def test_lower_blocks_are_stored_and_mix_with_nothing_else(folder, tmp_path):
+    for name, flags in (("15", ["--below", 15]), ("seen", ["--below", 15, "--augmented", 3])):
+        done = smlstm("extract", folder, "--out", tmp_path / name, "--grid", 2, "--limit", 3, *flags)
+        assert done.returncode == 0, done.stderr
+    with FeatureStore.open(tmp_path / "15") as plain, FeatureStore.open(tmp_path / "seen") as seen:
+        assert (plain.spec.regions, plain.spec.region_width, plain.spec.context_width) == (16, 120, 120)
+        assert plain.spec.preprocessing.endswith("; blocks below 15")
+        assert seen.spec.preprocessing == plain.spec.preprocessing + "; augmented 3"
+        assert not np.allclose(plain.read(["0.jpg"])[0], seen.read(["0.jpg"])[0], atol=2e-2)
+    for flags in ([], ["--below", 14], ["--below", 15, "--mirrored"]):
+        mixed = smlstm("extract", folder, "--out", tmp_path / "15", "--grid", 2, *flags)
+        assert mixed.returncode == 3 and "features whose" in mixed.stderr
+    for flags, said in (
+        (["--below", 22], "below 22 is outside 1 to 21"),
+        (["--mirrored", "--augmented", 1], "leave --mirrored out"),
+        (["--below", 15, "--runtime", "openvino-int8"], "for all blocks of efficientnet-lite2"),
+    ):
+        refused = smlstm("extract", folder, "--out", tmp_path / "other", "--grid", 2, *flags)
+        assert refused.returncode == 2 and said in refused.stderr, refused.stderr
+
+
+def test_the_same_seed_gives_the_same_features(folder, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        done = smlstm("extract", folder, "--out", tmp_path / name, "--grid", 2, "--limit", 2, "--augmented", seed)
+        assert done.returncode == 0, done.stderr
+    a, b, c = ((tmp_path / name / "records.f16").read_bytes() for name in "abc")
+    assert a == b != c

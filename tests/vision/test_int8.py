@@ -10,9 +10,9 @@ from smlstm.data import FeatureSpec, FeatureStore
 from smlstm.errors import ConfigurationError, InputError, MissingDependencyError
 from smlstm.vision import int8, read_photo, runtime
 from smlstm.vision.backbones import load_backbone
-from smlstm.vision.backbones.base import MIRRORED
 from smlstm.vision.extract import Extractor
 from smlstm.vision.runtime import installed_runtimes, make_runner
+from smlstm.vision.views import View
 
 NAME = "openvino-int8"
 
@@ -91,8 +91,8 @@ def test_the_command_says_what_it_may_not_mix(real_photos, tmp_path):
 
 
 def test_a_mirrored_store_is_the_second_view_of_one_in_8_bits(backbone, runner):
-    mirrored = make_runner(replace(backbone, mirrored=True), NAME).backbone
-    assert mirrored.preprocessing == runner.backbone.preprocessing + MIRRORED
+    mirrored = make_runner(replace(backbone, view=View(mirrored=True)), NAME).backbone
+    assert mirrored.preprocessing == runner.backbone.preprocessing + View(mirrored=True).text
 
 
 def test_other_networks_and_other_weights_are_refused(backbone):

@@ -36,6 +36,16 @@ def test_runtimes_agree_on_real_photos(name, model, real_photos):
         np.testing.assert_allclose(mine, torchs, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", FAST)
+def test_runtimes_agree_on_lower_blocks(name, backbone, real_photos):
+    pixels = photos(backbone, real_photos)
+    for below in (5, 12):
+        lower = backbone.lower_part(below)
+        expected = make_runner(lower, "torch").run(pixels)
+        for mine, torchs in zip(make_runner(lower, name).run(pixels), expected, strict=True):
+            np.testing.assert_allclose(mine, torchs, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", [*FAST, "torch"])
 def test_many_threads_may_use_one_runner(name, backbone):
     rng = np.random.default_rng(0)

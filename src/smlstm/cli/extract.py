@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from smlstm.cli import Interrupted, app
-from smlstm.errors import InputError
+from smlstm.errors import ConfigurationError, InputError
 from smlstm.progress_bar import HALF_A_MINUTE, ProgressBar
 
 if TYPE_CHECKING:
@@ -55,6 +55,23 @@ def extract(
     mirrored: Annotated[
         bool, typer.Option("--mirrored", help="Mirrored photos: a second store, for training on both views.")
     ] = False,
+    augmented: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SEED",
+            min=0,
+            help="Of each photo a part, perhaps shrunk, compressed and mirrored, as the seed draws it: one more "
+            "view to train on.",
+        ),
+    ] = None,
+    below: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Stop before the block with this number (from 0): what training can tune the other blocks from. "
+            "15 for efficientnet-lite2, 4 for vgg19.",
+        ),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Only this split: train, dev or test.")] = None,
     split_scheme: Annotated[
         str | None, typer.Option(help="Which published splits: official, kiros or karpathy.")
@@ -82,6 +99,7 @@ def extract(
     from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415 - torch takes seconds, --help should not
     from smlstm.vision.backbones import load_backbone  # noqa: PLC0415
     from smlstm.vision.extract import Extractor  # noqa: PLC0415
+    from smlstm.vision.views import View  # noqa: PLC0415
 
     found = open_dataset(dataset, split_scheme)
     if found.name == "precomputed":
@@ -89,7 +107,11 @@ def extract(
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     records = list(islice(found.records if split is None else found.split(split), limit))
-    network = replace(load_backbone(backbone, grid=grid, weights=weights), mirrored=mirrored)
+    if mirrored and augmented is not None:
+        raise ConfigurationError("--augmented mirrors half of the photos itself: leave --mirrored out")
+    network = replace(load_backbone(backbone, grid=grid, weights=weights), view=View(mirrored, augmented))
+    if below is not None:
+        network = network.lower_part(below)
     # All that can fail comes before the store, so that a failed run leaves none behind.
     extractor = Extractor(network, runtime=runtime, batch_size=batch, limit_megapixels=limit_megapixels)
     with FeatureStore.open(out, FeatureSpec(**extractor.backbone.facts)) as store:

@@ -27,8 +27,8 @@ from smlstm.evaluation.models import Candidate, files_fingerprint, load_candidat
 from smlstm.explain import average_records
 from smlstm.files import whole_file, write_whole
 from smlstm.reproduce.config import ReproduceConfig
-from smlstm.training.examples import read_examples
 from smlstm.training.folder import RunFolder
+from smlstm.training.read_examples import feature_stores, read_examples
 
 ENSEMBLE = "ensemble"
 _RANKS = ("annotation", "retrieval", "annotation_images", "retrieval_images")
@@ -70,14 +70,15 @@ def open_ground(config: ReproduceConfig) -> Ground:
     gallery, records, notes = read_gallery(dataset, config.reproduce.split, config.reproduce.images)
     if len(gallery.keys) < 2:
         raise InputError(f"the {gallery.split} split of {entry.dataset} has one image with captions: two are needed")
-    store = open_features(entry.features)
+    features = feature_stores([entry])[0].dev
+    store = open_features(features)
     missing = [key for key in gallery.keys if key not in store]
     if missing:
         raise InputError(
-            f"{entry.features} has no features of {len(missing)} of {len(gallery.keys)} {gallery.split} images, the "
+            f"{features} has no features of {len(missing)} of {len(gallery.keys)} {gallery.split} images, the "
             f'first is "{missing[0]}": extract them first'
         )
-    return Ground(dataset, gallery, spoken_records(gallery, records), entry.features, tuple(notes))
+    return Ground(dataset, gallery, spoken_records(gallery, records), features, tuple(notes))
 
 
 class Results:

@@ -35,11 +35,11 @@ class DataConfig(_Part):
     """One dataset and its features; several are joined."""
 
     dataset: Path = Field(description="folder or file of the dataset, relative to the configuration file")
-    features: Path = Field(description="its feature store, relative to the configuration file")
-    mirrored: Path | None = Field(
-        default=None,
-        description="features of its training photos seen as in a mirror (`smlstm extract --mirrored`): each time, one "
-        "of an image's views is drawn",
+    features: Path | None = Field(default=None, description="its feature store, relative to the configuration file")
+    views: list[Path] = Field(
+        default=[],
+        description="features of its training photos seen otherwise (`smlstm extract --mirrored`, or `--augmented "
+        "SEED`): each time, one of an image's views is drawn",
     )
     entities: Path | None = Field(
         default=None,
@@ -51,6 +51,11 @@ class DataConfig(_Part):
         default=True,
         description="whether its dev split is measured; false for data that is only there to learn from",
     )
+
+    @field_validator("views", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, given: Any) -> Any:
+        return [given] if isinstance(given, str | Path) else given
 
 
 class VocabularyConfig(_Part):

@@ -93,16 +93,12 @@ def _with_paths(config: Config, folder: Path) -> Config:
         beside = folder / path
         return (path if not beside.exists() and path.exists() else beside).resolve()
 
-    data = [
-        part.model_copy(
-            update={
-                "dataset": find(part.dataset),
-                "features": find(part.features),
-                "mirrored": None if part.mirrored is None else find(part.mirrored),
-            }
-        )
-        for part in config.data
-    ]
+    def found(value: Any) -> Any:
+        if isinstance(value, list):
+            return [found(each) for each in value]
+        return find(value) if isinstance(value, Path) else value
+
+    data = [part.model_copy(update={name: found(value) for name, value in part}) for part in config.data]
     stages = {}
     earlier: set[str] = set()
     for name, stage in config.stage.items():

@@ -37,6 +37,7 @@ from smlstm.training.optimiser import learning_rate, make_optimiser
 from smlstm.training.phrases import CaptionPhrases
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
+from smlstm.training.seen_boxes import FINER, as_seen
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
 from smlstm.training.watchers import Watcher
@@ -78,6 +79,8 @@ class _Loop:
         self.tokens = encode_captions(
             matcher, self.training, job.folder.sentences, processes=job.processes, stopping=stopping, watcher=watcher
         )
+        self.side = math.isqrt(self.training.images.spec.regions)
+        self.finer = 1 if self.training.images.all_whole else FINER
         self.phrases = self._phrases(job) if stage.phrases else None
         self.batches = Batches(self.training.image_of, stage.batch_size, job.seed, together=stage.captions_together)
         self.loss = _make_loss(job)
@@ -89,8 +92,7 @@ class _Loop:
 
     def _phrases(self, job: Stage) -> tuple[CaptionPhrases, CaptionTokens]:
         """Phrases of the training captions, encoded."""
-        regions = self.training.images.spec.regions
-        phrases = CaptionPhrases(self.training, math.isqrt(regions) if self.stage.boxes else None)
+        phrases = CaptionPhrases(self.training, self.side * self.finer if self.stage.boxes else None)
         tokens = encode_captions(
             self.matcher,
             phrases.examples(self.training),
@@ -153,12 +155,15 @@ class _Loop:
         with_regions = needs_regions(self.matcher) or self.stage.region_dropout > 0
         # A batch has its own draws wherever and whenever it is read: the same captions never meet twice.
         draws = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
-        features = self.training.images.read(images, with_regions, draws.random(len(images)))
+        views = draws.random(len(images))
+        features = self.training.images.read(images, with_regions, views)
         row_of = row_of.astype(np.int64)
         phrases = None
         if self.phrases is not None:
             bank, tokens = self.phrases
-            phrases = bank.draw(images, len(captions), tokens, features.regions.shape[1], draws)
+            phrases = bank.draw(images, len(captions), tokens, (self.side * self.finer) ** 2, draws)
+            if phrases is not None and self.finer > 1:
+                phrases = as_seen(phrases, self.training.images.parts(images, views), self.side)
         tokens_of = self.tokens.select(captions)
         return TrainingBatch(features, tokens_of, torch.from_numpy(row_of), torch.from_numpy(images), phrases)
 

@@ -13,8 +13,8 @@ from smlstm.pair.calibration import PRIOR, ScoredPairs, fit_calibration, reliabi
 from smlstm.pair.pair import save_pair
 from smlstm.training.config import PairConfig, RunConfig
 from smlstm.training.dev import DevMetrics, dev_scores
-from smlstm.training.examples import read_examples
 from smlstm.training.folder import RunFolder
+from smlstm.training.read_examples import read_examples
 from smlstm.training.watchers import Watcher
 
 Scores = npt.NDArray[np.float32]

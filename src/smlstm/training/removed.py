@@ -10,7 +10,8 @@ from typing import Any
 # Where it was (* is any name or number), the value that changed nothing, and what to do now.
 REMOVED: dict[str, tuple[Any, str]] = {
     "vectors": (None, "word vectors are learned, or a language model's (language_model)"),
-    "data.*.cropped": ([], "photos have one more view, `mirrored`"),
+    "data.*.cropped": ([], "photos have other `views`"),
+    "data.*.mirrored": (None, "give the store in the list `views`"),
     "stage.*.mined_group": (16, "batches are drawn at random"),
     "stage.*.mined_pool": (2000, "batches are drawn at random"),
     "stage.*.mined_by": (None, "batches are drawn at random"),

@@ -20,11 +20,12 @@ from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
 from smlstm.training.config import DataConfig, RunConfig, StageConfig
 from smlstm.training.curves import draw_curves
 from smlstm.training.distributed import Processes
-from smlstm.training.examples import Examples, read_examples
+from smlstm.training.examples import Examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
 from smlstm.training.make_pair import make_pair
 from smlstm.training.memory import keep_freed_memory
+from smlstm.training.read_examples import read_examples
 from smlstm.training.reading import ReadingStoppedError
 from smlstm.training.removed import without_removed
 from smlstm.training.stopping import Stopping

@@ -19,7 +19,9 @@ def converted(backbone: Backbone, form: str, convert: Callable[[Path], None]) ->
     The folder is named after all that the result depends on. Its files' hashes are kept beside them, so that
     one which was damaged is made again rather than run.
     """
-    made = (form, backbone.name, str(backbone.input_size), backbone.weights_sha256, _source_of(backbone))
+    made = [form, backbone.name, str(backbone.input_size), backbone.weights_sha256, _source_of(backbone)]
+    if backbone.network.below is not None:
+        made.append(f"below {backbone.network.below}")
     key = fingerprint(["\n".join(made)])[:24]
     try:
         parent = cache_folder() / "networks"

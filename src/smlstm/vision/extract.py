@@ -149,14 +149,14 @@ class Extractor:
         source = None
         try:
             with read_file(path, self.limit_megapixels) as (data, source):
-                pixels = self._pixels(data, path)
+                pixels = self._pixels(data, key, path)
                 return _Readable(key, str(path), source, about_photo(data), pixels)
         except UnreadablePhoto as error:
             return Skipped(key, str(path), error.reason, source, isinstance(error, UnreachablePhoto))
         except MemoryError:
             return Skipped(key, str(path), "there is not enough memory to read it", source, True)
 
-    def _pixels(self, data: bytes, path: Path) -> NDArray[np.uint8]:
+    def _pixels(self, data: bytes, key: str, path: Path) -> NDArray[np.uint8]:
         size, limit = self.backbone.input_size, self.limit_megapixels
         with decoded_photo(data, name=str(path), at_least=size, limit_megapixels=limit) as photo:
-            return self.backbone.preprocess(photo)
+            return self.backbone.preprocess(photo, key)

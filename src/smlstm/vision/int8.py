@@ -135,6 +135,8 @@ def read_calibration(backbone: Backbone) -> tuple[Calibration, str]:
     instead = "take the runtime openvino, or auto"
     if backbone.name != BACKBONE:
         raise ConfigurationError(f"8 bits are there for {BACKBONE} only, not for {backbone.name}: {instead}")
+    if backbone.network.below is not None:
+        raise ConfigurationError(f"8 bits are there for all blocks of {BACKBONE}, not for some of them: {instead}")
     with safe_open(FILE, "pt") as file:
         expected = file.metadata()["weights_sha256"]
         if backbone.weights_sha256 != expected:

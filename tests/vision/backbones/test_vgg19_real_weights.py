@@ -46,7 +46,7 @@ def test_conv5_4_is_theirs_where_padding_does_not_reach(real_photos):
     side, margin = 640, 8  # a cell of conv5_4 sees 252 pixels: what lies 8 cells inside sees no padding
     photo = read_photo(real_photos[0]).resize((side, side))
     x = torch.from_numpy(np.array(photo)).permute(2, 0, 1)[None].float() / 255
-    found, expected = ours(reference).conv5_4(reference[0](x)), reference(x)
+    found, expected = ours(reference).lower(reference[0](x), 5), reference(x)
     assert found.shape == expected.shape == (1, 512, 40, 40)
     inside = (..., slice(margin, -margin), slice(margin, -margin))
     assert expected[inside].max() > 0.1
@@ -59,6 +59,6 @@ def test_conv5_4_is_theirs_everywhere_once_they_pad_with_zeros(real_photos):
     zeros = nn.Sequential(*(nn.ZeroPad2d(1) if isinstance(n, nn.ReflectionPad2d) else n for n in reference))
     photos = [np.array(read_photo(path).resize((224, 224))) for path in real_photos]
     x = torch.from_numpy(np.stack(photos)).permute(0, 3, 1, 2).float() / 255
-    found = ours(reference).conv5_4(reference[0](x))
+    found = ours(reference).lower(reference[0](x), 5)
     assert found.shape == (4, 512, 14, 14)
     torch.testing.assert_close(found, zeros(x), rtol=1e-3, atol=1e-4)

@@ -1,7 +1,9 @@
-"""What a backbone is: a frozen network from square photos to regions and a context, and how it was prepared."""
+"""What a backbone is: a network from square photos to regions and a context, and how photos were prepared for it."""
 
+import copy
+import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from smlstm.errors import ConfigurationError
+from smlstm.vision.views import AS_IT_IS, View
+
+_BELOW = re.compile(r"; blocks below (\d+)(?:;|$)")
 
 
 class FeatureNetwork(nn.Module):
@@ -24,10 +29,18 @@ class FeatureNetwork(nn.Module):
 
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
+    blocks_in_all: int = 0
+    """Blocks that `lower` and `upper` can be cut between, numbered from 0; 0 where the network cannot be cut."""
+    below: int | None = None
+    """With a number, regions are the cells that the blocks below it give, and the context is their mean."""
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Map uint8 B x S x S x 3 to regions B x I x F and context B x D."""
-        return self.features(self.normalised(pixels))
+        x = self.normalised(pixels)
+        if self.below is None:
+            return self.features(x)
+        regions = as_regions(self.lower(x, self.below))
+        return regions, regions.mean(1)
 
     def normalised(self, pixels: Tensor) -> Tensor:
         """Map uint8 B x S x S x 3 to B x 3 x S x S around 0."""
@@ -38,15 +51,38 @@ class FeatureNetwork(nn.Module):
 
     def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map normalised B x 3 x S x S to regions B x I x F and context B x D."""
+        return self.upper(self.lower(x, self.blocks_in_all), self.blocks_in_all)
+
+    def lower(self, x: Tensor, below: int) -> Tensor:
+        """Map normalised B x 3 x S x S to what the blocks below a number give, B x C x side x side."""
         raise NotImplementedError
 
+    def upper(self, x: Tensor, below: int) -> tuple[Tensor, Tensor]:
+        """Map what `lower` gives to regions B x I x F and context B x D."""
+        raise NotImplementedError
 
-MIRRORED = "; mirrored"
+    def learns(self, name: str, below: int) -> bool:
+        """Whether tuning from a block on changes the parameter of this name."""
+        raise NotImplementedError
+
+    def check_below(self, below: int) -> None:
+        """Refuse a number of blocks that the network cannot be cut at."""
+        if not self.blocks_in_all:
+            raise ConfigurationError(
+                "this backbone cannot be cut into lower and upper blocks: take an efficientnet-lite or vgg19"
+            )
+        if not 1 <= below <= self.blocks_in_all:
+            raise ConfigurationError(f"below {below} is outside 1 to {self.blocks_in_all}, the backbone's blocks")
+
+
+def as_regions(cells: Tensor) -> Tensor:
+    """Map B x F x side x side to B x I x F."""
+    return cells.flatten(2).transpose(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class Backbone:
-    """A frozen CNN: I regions of width F and a context of width D from every photo."""
+    """A CNN that learns no more: I regions of width F and a context of width D from every photo."""
 
     name: str
     input_size: int
@@ -55,8 +91,8 @@ class Backbone:
     context_width: int
     weights_sha256: str
     network: FeatureNetwork
-    mirrored: bool = False
-    """Whether photos are seen as in a mirror: a second view of each to train on."""
+    view: View = AS_IT_IS
+    """How photos are seen: others than as they are, to train on."""
     rounded: str = ""
     """How a runtime rounds the network, where its features are not those of float32."""
 
@@ -71,8 +107,12 @@ class Backbone:
         return (
             f"upright RGB 0..255, alpha on white; squashed to {self.input_size}x{self.input_size}, bicubic; "
             f"minus ({mean}), over ({deviation})"
-            f"{f'; {self.rounded}' if self.rounded else ''}{MIRRORED if self.mirrored else ''}"
+            f"{f'; {self.rounded}' if self.rounded else ''}{self._part}{self.view.text}"
         )
+
+    @property
+    def _part(self) -> str:
+        return "" if self.network.below is None else f"; blocks below {self.network.below}"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -86,19 +126,40 @@ class Backbone:
             "context_width": self.context_width,
         }
 
-    def preprocess(self, photo: Image.Image) -> NDArray[np.uint8]:
-        """Squash an RGB photo to the input square: S x S x 3 bytes."""
-        size = (self.input_size, self.input_size)
+    def preprocess(self, photo: Image.Image, key: str = "") -> NDArray[np.uint8]:
+        """Squash an RGB photo to the input square: S x S x 3 bytes; `key` decides what an augmented view shows."""
+        size, photo = (self.input_size, self.input_size), self.view.show(photo, key)
         if photo.size != size:
             photo = photo.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
         pixels = np.array(photo)
-        return np.ascontiguousarray(pixels[:, ::-1]) if self.mirrored else pixels
+        return np.ascontiguousarray(pixels[:, ::-1]) if self.view.part(key).mirrored else pixels
+
+    def lower_part(self, below: int) -> "Backbone":
+        """The blocks below a number as a backbone of their own, whose features a tail of the network can go on from."""
+        self.network.check_below(below)
+        network = copy.copy(self.network)  # of the same tensors
+        network.below = below
+        with torch.inference_mode():
+            regions, context = network(torch.zeros(1, self.input_size, self.input_size, 3, dtype=torch.uint8))
+        return replace(
+            self,
+            network=network,
+            regions=regions.shape[1],
+            region_width=regions.shape[2],
+            context_width=context.shape[1],
+        )
 
     def run(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Run a batch B x S x S x 3 in torch: regions B x I x F, context B x D. See `runtime` for faster ways."""
         with torch.inference_mode():
             regions, context = self.network(torch.from_numpy(pixels))
         return regions.numpy(), context.numpy()
+
+
+def below_of(preprocessing: str) -> int | None:
+    """Read from a description of preprocessing which blocks made features; None: all of them."""
+    found = _BELOW.search(preprocessing)
+    return None if found is None else int(found.group(1))
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
 from smlstm.files import fingerprint
-from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights
+from smlstm.vision.backbones.base import Backbone, FeatureNetwork, as_regions, read_weights
 
 # kernel, stride, expansion, output channels, repeats: the stages of Lite0.
 STAGES = (
@@ -105,12 +105,22 @@ class EfficientNetLite(FeatureNetwork):
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
         self.head = Convolution(inputs, HEAD_WIDTH)
+        self.blocks_in_all = len(blocks)
 
-    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Map normalised B x 3 x S x S to regions B x I x F and context B x D."""
-        cells = F.relu6(self.head(self.blocks(F.relu6(self.stem(x)))))  # B, F, side, side
-        regions = cells.flatten(2).transpose(1, 2)  # B, I, F
+    def lower(self, x: Tensor, below: int) -> Tensor:
+        """Map normalised B x 3 x S x S to what the stem and the blocks below a number give."""
+        cells: Tensor = self.blocks[:below](F.relu6(self.stem(x)))
+        return cells
+
+    def upper(self, x: Tensor, below: int) -> tuple[Tensor, Tensor]:
+        """Map what `lower` gives to regions B x I x F and context B x D."""
+        regions = as_regions(F.relu6(self.head(self.blocks[below:](x))))
         return regions, regions.mean(1)
+
+    def learns(self, name: str, below: int) -> bool:
+        """The blocks from a number on, and the head."""
+        part, _, rest = name.partition(".")
+        return part == "head" or (part == "blocks" and int(rest.partition(".")[0]) >= below)
 
     def read(self, weights: dict[str, Tensor]) -> None:
         """Fill the network from the names that the published files use, folding batch normalisation."""

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from smlstm.errors import ConfigurationError, MissingDependencyError
 from smlstm.files import fingerprint
-from smlstm.vision.backbones.base import Backbone, FeatureNetwork, read_weights
+from smlstm.vision.backbones.base import Backbone, FeatureNetwork, as_regions, read_weights
 
 NAME = "vgg19"
 INPUT_SIZE = 224
@@ -34,6 +34,7 @@ class Vgg19(FeatureNetwork):
     # ImageNet's mean and deviation, for pixels of 0..255.
     mean = (0.485 * 255, 0.456 * 255, 0.406 * 255)
     deviation = (0.229 * 255, 0.224 * 255, 0.225 * 255)
+    blocks_in_all = LAYERS.count(0) + 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,17 +50,27 @@ class Vgg19(FeatureNetwork):
         self.fc6 = nn.Linear(REGION_WIDTH * 7 * 7, CONTEXT_WIDTH)
         self.fc7 = nn.Linear(CONTEXT_WIDTH, CONTEXT_WIDTH)
 
-    def conv5_4(self, x: Tensor) -> Tensor:
-        """Map normalised B x 3 x S x S to the last convolution's map B x 512 x S/16 x S/16."""
-        cells: Tensor = self.features_(x)
+    def lower(self, x: Tensor, below: int) -> Tensor:
+        """Map normalised B x 3 x 224 x 224 to what the blocks below a number give, their last pooling included."""
+        cells: Tensor = self.features_[: self._cut(below)](x)
         return cells
 
-    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Map normalised B x 3 x 224 x 224 to regions B x 196 x 512 and context B x 4096."""
-        cells = self.conv5_4(x)  # B, 512, 14, 14
+    def upper(self, x: Tensor, below: int) -> tuple[Tensor, Tensor]:
+        """Map what `lower` gives to regions B x 196 x 512 and context B x 4096."""
+        cells = self.features_[self._cut(below) :](x)  # B, 512, 14, 14
         pooled = F.max_pool2d(cells, 2).flatten(1)  # B, 512 * 7 * 7
         context = F.relu(self.fc7(F.relu(self.fc6(pooled))))
-        return cells.flatten(2).transpose(1, 2), context
+        return as_regions(cells), context
+
+    def learns(self, name: str, below: int) -> bool:
+        """The convolutions from a block on; `fc6` and `fc7` do not, 120 million weights for a few thousand photos."""
+        part, _, rest = name.partition(".")
+        return part == "features_" and int(rest.partition(".")[0]) >= self._cut(below)
+
+    def _cut(self, below: int) -> int:
+        """The layer behind the blocks below a number: poolings end all blocks but the last."""
+        poolings = [place for place, layer in enumerate(self.features_) if isinstance(layer, nn.MaxPool2d)]
+        return [0, *(place + 1 for place in poolings), len(self.features_)][below]
 
     def read(self, weights: dict[str, Tensor]) -> None:
         """Fill the network from torchvision's names: `features.N`, `classifier.0` and `classifier.3`."""
