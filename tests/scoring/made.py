@@ -25,6 +25,7 @@ SMLSTMS = [
 WHOLES = ["full-gated-product-whole", "att-joint-additive-whole", "ctx-gated-product-whole-max"]  # with a global score
 INSTANCES = [  # with an instance score, or both
     "full-paired-product-instance-whole",
+    "full-paired-product-instance-phrases",
     "full-gated-product-instance",
     "att-joint-additive-instance-whole",
     "mean-gated-product-instance",
@@ -39,6 +40,7 @@ def smlstm(name: str = "full-gated-product", **changes) -> SMLSTM:
     sizes = dict(word_width=6, sentence_width=7, attention_width=8, similarity_width=5, hidden_width=6)
     fields = {**WIDTHS, **sizes, "variant": variant, "modulation": modulation, "comparison": comparison}
     fields |= {"global_score": "whole" in added, "instance_score": "instance" in added}
+    fields |= {"words": "phrases", "word_width": WIDTHS["embedding_width"]} if "phrases" in added else {}
     fields |= {"image_pooling": "max" if "max" in added else "context", **changes}
     torch.manual_seed(3)
     model = SMLSTM(SMLSTMConfig(**fields), VOCABULARY).eval()

@@ -8,39 +8,49 @@ import numpy as np
 import pytest
 import torch
 
-from smlstm.matching.batch import ImageFeatures, Saliency, Tokens
+from smlstm.matching.batch import ImageFeatures
 from smlstm.model import ObjectiveConfig
-from smlstm.text import Vocabulary
+from smlstm.text import Vocabulary, tokenise
+from smlstm.text.word_groups import named_things
 from smlstm.training import read_config, train
 from smlstm.training.augmentation import cover_regions
-from smlstm.training.phrases import CaptionPhrases, PhraseBatch, phrase_loss
+from smlstm.training.phrases import CaptionPhrases, Sought, regions_in, sought_loss
 from smlstm.training.read_examples import read_examples
+from smlstm.vision.views import Part
 
 OBJECTIVE = ObjectiveConfig(form="contrast", temperature=0.5)
 
 
-def batch(image_of, elsewhere, inside) -> PhraseBatch:
-    tokens = Tokens(torch.ones(len(image_of), 1, dtype=torch.long), torch.ones(len(image_of), dtype=torch.long))
-    return PhraseBatch(tokens, torch.tensor(image_of), torch.tensor(elsewhere), torch.tensor(inside))
+def sought(image_of, elsewhere, inside) -> Sought:
+    return Sought(torch.tensor(image_of), torch.tensor(elsewhere), torch.tensor(inside))
 
 
 def test_a_phrase_is_held_against_photos_that_do_not_show_it():
-    scores = torch.tensor([[1.0], [3.0], [0.5]])  # three photos, one phrase of the first
-    alone = phrase_loss([scores], None, batch([0], [[True, True, False]], [[False]]), OBJECTIVE)
+    found = torch.tensor([[1.0], [3.0], [0.5]])  # three photos, one phrase of the first
+    loss = sought_loss(found, torch.ones(1, 1), sought([0], [[True, True, False]], [[False]]), OBJECTIVE)
     expected = math.log(1 + math.exp((0.5 - 1.0) / 0.5))  # the second may show it too: it does not count
-    assert alone.item() == pytest.approx(expected)
-    twice = phrase_loss([scores, 0 * scores], None, batch([0], [[True, True, False]], [[False]]), OBJECTIVE)
-    assert twice.item() == pytest.approx((expected + math.log(2)) / 2)
+    assert loss.item() == pytest.approx(expected)
 
 
-def test_boxes_teach_every_step():
-    maps = torch.tensor([[[0.5, 0.5], [0.1, 0.9]], [[0.3, 0.7], [0.3, 0.7]]])
-    saliency = Saliency(maps, torch.ones(2, 2, 1), torch.zeros(2, 2))
-    known = batch([0, 1], [[True, False], [False, True]], [[True, False], [False, False]])
-    scores = torch.zeros(2, 2)
-    without = phrase_loss([scores], None, known, OBJECTIVE)
-    found = phrase_loss([scores], saliency, known, OBJECTIVE)
-    assert (found - without).item() == pytest.approx(-(math.log(0.5) + math.log(0.1)) / 2)  # the second has no box
+def test_boxes_teach_maps_where_they_are_known_and_tell_places_apart():
+    maps = torch.tensor([[0.5, 0.5], [0.3, 0.7], [0.1, 0.9]])
+    elsewhere = [[True, False], [False, True], [True, True]]
+    found = torch.zeros(2, 3)
+    inside = [[True, False], [False, False], [True, True]]  # the second has no box, the third fills the view
+    with_boxes = sought_loss(found, maps, sought([0, 1, 0], elsewhere, inside), OBJECTIVE)
+    without = sought_loss(found, maps, sought([0, 1, 0], elsewhere, [[False, False]] * 3), OBJECTIVE)
+    assert (with_boxes - without).item() == pytest.approx(-math.log(0.5))
+
+
+def test_boxes_are_where_the_view_shows_them():
+    left_half = np.array([[0.0, 0.0, 0.5, 1.0]])
+    whole = regions_in(left_half, Part(), 4).reshape(4, 4)
+    assert whole[:, :2].all() and not whole[:, 2:].any()
+    assert (regions_in(left_half, Part(mirrored=True), 4).reshape(4, 4) == whole[:, ::-1]).all()
+    assert regions_in(left_half, Part(right=0.5), 4).all()
+    assert not regions_in(left_half, Part(left=0.5), 4).any()
+    zoomed = regions_in(left_half, Part(left=0.25, right=0.75), 4).reshape(4, 4)
+    assert zoomed[:, :2].all() and not zoomed[:, 2:].any()
 
 
 def test_covered_regions_are_zero_and_the_mean_is_of_the_others():
@@ -75,20 +85,26 @@ def marked(scenes, tmp_path):
     return tmp_path / "entities"
 
 
-def test_phrases_are_drawn_of_the_batchs_images(recipe, marked):
-    config = read_config(recipe, [f"data.0.entities={marked}"])
-    training, _, _ = read_examples(config.data)
-    for side in (None, 4):
-        bank = CaptionPhrases(training, side)
-        tokens = bank.examples(training).encode(Vocabulary.build(training.captions, 1), 16)
-        drawn = bank.draw(np.array([3, 8]), 4, tokens, 16, np.random.default_rng(0))
-        assert drawn is not None and len(drawn.image_of) == 4
-        assert drawn.elsewhere[torch.arange(4), drawn.image_of].all()
-        assert drawn.inside.any() == (side is not None)
-
-
 @pytest.mark.parametrize("boxes", [False, True])
-def test_a_run_learns_from_phrases_and_says_where_it_points(recipe, marked, tmp_path, boxes):
+def test_phrases_are_of_the_batchs_images_and_captions(recipe, marked, boxes):
+    training, _, _ = read_examples(read_config(recipe, [f"data.0.entities={marked}"]).data)
+    bank = CaptionPhrases(training, boxes=boxes, limit=16)
+    tokens = bank.examples(training).encode(Vocabulary.build(training.captions, 1), 16)
+    images = np.array([3, 8])
+    captions = np.flatnonzero(np.isin(training.image_of, images))
+    row_of = np.searchsorted(images, training.image_of[captions])
+    draws = np.random.default_rng(0)
+    found = bank.batch(images, captions, row_of, tokens, parts=[Part(), Part()], side=4, in_captions=True, draws=draws)
+    things = [len(named_things(tokenise(training.captions[caption]))) for caption in captions]
+    assert found.in_captions.image_of.tolist() == np.repeat(row_of, things).tolist()
+    assert len(found.alone.image_of) == len(found.tokens) == len(captions)
+    for each in (found.alone, found.in_captions):
+        assert each.elsewhere[torch.arange(len(each)), each.image_of].all()
+    assert found.in_captions.inside.any() == boxes
+
+
+@pytest.mark.parametrize(("boxes", "words"), [(False, "blstm"), (True, "phrases")])
+def test_a_run_learns_from_phrases_and_says_where_it_points(recipe, marked, tmp_path, boxes, words):
     settings = [
         f"data.0.entities={marked}",
         "stage.smlstm.phrases=1.0",
@@ -97,6 +113,10 @@ def test_a_run_learns_from_phrases_and_says_where_it_points(recipe, marked, tmp_
         "stage.smlstm.model.instance_score=true",
         "stage.smlstm.epochs=3",
     ]
+    if words == "phrases":
+        settings += ['stage.smlstm.model.words="phrases"', 'stage.smlstm.model.language_model="minilm"']
+        settings += ["stage.smlstm.model.own_pieces=true", "stage.smlstm.model.word_width=768"]
+        settings += ['stage.smlstm.start_from=""']
     config = read_config(recipe, settings)
     train(config, tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "smlstm" / "metrics.jsonl").read_text().splitlines()]
@@ -108,7 +128,11 @@ def test_a_run_learns_from_phrases_and_says_where_it_points(recipe, marked, tmp_
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [("stage.mnlm.phrases=1", "only an sm-lstm"), ("stage.smlstm.boxes=true", "give phrases a weight")],
+    [
+        ("stage.mnlm.phrases=1", "only an sm-lstm"),
+        ("stage.smlstm.boxes=true", "give phrases a weight"),
+        ("stage.smlstm.phrases=1", "modulation `paired`"),
+    ],
 )
 def test_what_does_not_go_together_is_said(recipe, setting, message):
     with pytest.raises(Exception, match=message):

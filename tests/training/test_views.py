@@ -62,7 +62,6 @@ def test_any_number_of_views_is_drawn_from_and_says_what_part_it_shows(recipe, s
     parts = training.images.parts(images, draws)
     key = "3-00009.png"
     assert parts[:4] == [View(augmented=2).part(key), View(augmented=1).part(key), Part(mirrored=True), Part()]
-    assert not training.images.all_whole
 
 
 def test_training_draws_views_and_is_the_same_for_a_seed(recipe, mirror, tmp_path):

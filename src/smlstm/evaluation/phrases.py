@@ -84,7 +84,7 @@ class PhrasePointing:
     phrases: int
     photos: int
     captions_covered: float | None
-    """Of a caption's phrases, the share at which some step points: its peak on the phrase, its words on the phrase."""
+    """Of a caption's phrases, the share at which some step points: it names the phrase, and its peak is on it."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -219,17 +219,22 @@ def _within(
                 each = asked[place]
                 weights = q[row, :, each.first : each.last].sum(1)  # T
                 found[place] = (weights[:, None] * p[row]).sum(0) / max(weights.sum(), 1e-12)
-                pointed += any(
-                    _words_on(words, each) and each.on[regions.argmax()]
-                    for regions, words in zip(p[row], q[row], strict=True)
-                )
+            named = [_named(words, [asked[place] for place in members[key]]) for words in q[row]]
+            for number, place in enumerate(members[key]):
+                peaks = (regions.argmax() for regions, step in zip(p[row], named, strict=True) if step == number)
+                pointed += any(asked[place].on[peak] for peak in peaks)
             covered.append(pointed / len(members[key]))
     return found
 
 
-def _words_on(q: Floats, each: Asked) -> bool:
-    """Whether the strongest word of a step is one of the phrase's."""
-    return each.first <= int(q.argmax()) < each.last
+def _named(q: Floats, phrases: Sequence[Asked]) -> int | None:
+    """Which of a caption's phrases a step names: that with the most of q_t, unless a word of none has more."""
+    shares = [float(q[each.first : each.last].sum()) for each in phrases]
+    others = q.copy()
+    for each in phrases:
+        others[each.first : each.last] = 0
+    best = int(np.argmax(shares))
+    return best if shares[best] >= others.max(initial=0) else None
 
 
 def _plain(

@@ -115,7 +115,7 @@ class Tokens(Batch):
     ids: Tensor  # N, J
     lengths: Tensor  # N: real words of each sentence, at least 1
     vectors: Tensor | None = None  # N, J, width: as a language model reads them, for matchers that want that
-    phrases: Tensor | None = None  # N, J: which phrase a word is of, counted from 1, for matchers that want that; 0: none
+    phrases: Tensor | None = None  # N, J: which phrase a word is of, from 1 on, for matchers that want that; 0: none
 
     @property
     def mask(self) -> Tensor:

@@ -11,7 +11,7 @@
 | `smlstm.py` | the whole model and its variants |
 | `objective.py` | 3.5 ranking loss and doubly stochastic regulariser |
 | `whole.py`, `instances.py` | beyond the paper: a global score, an instance score |
-| `paired.py`, `phrases.py` | beyond the paper: the image is searched for what the sentence attends to, phrase by phrase |
+| `paired.py`, `phrases.py` | beyond the paper: the image is searched for what is attended to, phrase by phrase |
 | `readers.py` | beyond the paper: a language model reads, or two readers do |
 | `mnlm.py` | the baseline from which training starts (Kiros et al. 2014) |
 | `ensemble.py` | 4.2 sm-LSTM*, sums of similarity matrices |

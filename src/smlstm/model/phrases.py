@@ -2,9 +2,9 @@
 
     w_k = mean over the words j of phrase k of w_j          q_tj = q_tk / (words of phrase k)
 
-The paper's sentence instances are words, but what a photo shows is named by "a brown dog", not by "a" or by "brown". Here
-a step attends to whole phrases, function words are in none, and holding back what had its turn (paired.py) holds back
-the phrase. Projecting and attending are linear, so that pooling comes before all that depends on a pair: fewer
+The paper's sentence instances are words, but what a photo shows is named by "a brown dog", not by "a" or by "brown".
+Here a step attends to whole phrases, function words are in none, and holding back what had its turn (paired.py) holds
+back the phrase. Projecting and attending are linear, so that pooling comes before all that depends on a pair: fewer
 candidates, and otherwise nothing changes.
 """
 

@@ -15,16 +15,22 @@ from smlstm.matching.batch import Tokens
 from smlstm.matching.matcher import MatcherConfig
 from smlstm.model.config import SMLSTMConfig
 from smlstm.model.sentence import SentenceContext, SentenceWords, WordEmbedding
-from smlstm.text.language_model import WIDTH
 
 
 class ReadWords(nn.Module):
-    """What a language model made of each word, brought to one size; a word that was dropped is the zero vector."""
+    """What a language model made of each word, brought to one size; a word that was dropped is the zero vector.
+
+    Of two parts, as it is read and its own pieces, each is brought to that size.
+    """
+
+    def __init__(self, parts: int = 1) -> None:
+        super().__init__()
+        self.parts = parts
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Word vectors; N, J, width."""
         assert tokens.vectors is not None
-        parts = tokens.vectors.unflatten(2, (-1, WIDTH))  # as it is read, and perhaps its own pieces
+        parts = tokens.vectors.view(*tokens.vectors.shape[:2], self.parts, -1)
         return (parts * torch.rsqrt(parts.square().mean(3, keepdim=True) + 1e-6)).flatten(2)
 
 
@@ -39,7 +45,7 @@ class PlainWords(nn.Module):
 def word_vectors(config: MatcherConfig, words: int, embedding_width: int) -> tuple[nn.Module, int]:
     """Where a matcher's word vectors come from, and how wide they are."""
     if config.language_model:
-        return ReadWords(), config.read_width
+        return ReadWords(2 if config.own_pieces else 1), config.read_width
     return WordEmbedding(words, embedding_width), embedding_width
 
 

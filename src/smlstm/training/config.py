@@ -201,6 +201,12 @@ class StageConfig(_Part):
             raise PydanticCustomError(
                 "phrases", "phrases teach attention: only an sm-lstm of variant att or full has it", {}
             )
+        if self.phrases and self.model.get("modulation") != "paired":
+            raise PydanticCustomError(
+                "phrases",
+                "phrases are sought in photos, which only the modulation `paired` does: set model.modulation so",
+                {},
+            )
         if self.boxes and not self.phrases:
             raise PydanticCustomError("boxes", "boxes are those of phrases: give phrases a weight too, such as 1", {})
         return self

@@ -111,7 +111,8 @@ class SharedBatchLoss(nn.Module):
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
         """Ranking loss and weighted regulariser; 2."""
         own = self.matcher.encode_images(batch.features)
-        sentences, first_column = gather_batch(encode_sentences(self.matcher, batch.tokens))
+        said = encode_sentences(self.matcher, batch.tokens)
+        sentences, first_column = gather_batch(said)
         columns = torch.arange(len(batch.image_of), device=batch.image_of.device) + first_column
         matched = torch.stack([batch.image_of, columns], 1)
         maps = wants_maps(self.matcher, self.objective)
@@ -124,16 +125,16 @@ class SharedBatchLoss(nn.Module):
         ]
         ranking = torch.stack(ranked).mean()
         if saliency is None:
-            return self._with_phrases(torch.stack([ranking, torch.zeros_like(ranking)]), own, batch)
+            return self._with_phrases(torch.stack([ranking, torch.zeros_like(ranking)]), own, said, batch)
         # A mean over our matched pairs: it counts by how many of all of them are ours.
         words = batch.tokens.mask
         words = torch.cat([words, words.new_zeros(len(words), saliency.sentence.shape[2] - words.shape[1])], 1)
         share = regulariser(saliency, words, self.objective) * (len(columns) / len(column_images))
-        return self._with_phrases(torch.stack([ranking, gather_rows(share[None]).sum()]), own, batch)
+        return self._with_phrases(torch.stack([ranking, gather_rows(share[None]).sum()]), own, said, batch)
 
-    def _with_phrases(self, found: Tensor, own: Batch, batch: TrainingBatch) -> Tensor:
+    def _with_phrases(self, found: Tensor, own: Batch, said: Batch, batch: TrainingBatch) -> Tensor:
         """Phrases are ranked among the photos of each process: gradients are averaged in any case."""
-        return add_phrases(found, self.matcher, own, batch.phrases, self.objective, self._phrases)
+        return add_phrases(found, self.matcher, own, said, batch.phrases, self.objective, self._phrases)
 
 
 def gather_rows(tensor: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from smlstm.matching.batch import ImageFeatures, Tokens
 from smlstm.text import Vocabulary
 from smlstm.text.tokens import tokenise
 from smlstm.text.word_groups import phrase_numbers
-from smlstm.vision.views import AS_IT_IS, Part, View
+from smlstm.vision.views import Part, View
 
 Integers = npt.NDArray[np.int64]
 Draws = npt.NDArray[np.float64]
@@ -53,11 +53,6 @@ class Images:
             contexts = torch.from_numpy(self._contexts[views, images])
             return ImageFeatures(torch.zeros(len(images), 1, self.spec.region_width, dtype=torch.float16), contexts)
         return self._read_stores(images, views)
-
-    @property
-    def all_whole(self) -> bool:
-        """Whether every view shows photos as they are."""
-        return all(view == AS_IT_IS for view in self._views)
 
     def parts(self, images: Integers, draws: Draws) -> list[Part]:
         """What each image shows of its photo, read with the same draws."""

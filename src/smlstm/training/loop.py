@@ -37,7 +37,6 @@ from smlstm.training.optimiser import learning_rate, make_optimiser
 from smlstm.training.phrases import CaptionPhrases
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
-from smlstm.training.seen_boxes import FINER, as_seen
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
 from smlstm.training.watchers import Watcher
@@ -80,7 +79,6 @@ class _Loop:
             matcher, self.training, job.folder.sentences, processes=job.processes, stopping=stopping, watcher=watcher
         )
         self.side = math.isqrt(self.training.images.spec.regions)
-        self.finer = 1 if self.training.images.all_whole else FINER
         self.phrases = self._phrases(job) if stage.phrases else None
         self.batches = Batches(self.training.image_of, stage.batch_size, job.seed, together=stage.captions_together)
         self.loss = _make_loss(job)
@@ -92,7 +90,7 @@ class _Loop:
 
     def _phrases(self, job: Stage) -> tuple[CaptionPhrases, CaptionTokens]:
         """Phrases of the training captions, encoded."""
-        phrases = CaptionPhrases(self.training, self.side * self.finer if self.stage.boxes else None)
+        phrases = CaptionPhrases(self.training, boxes=self.stage.boxes, limit=self.matcher.config.max_words)
         tokens = encode_captions(
             self.matcher,
             phrases.examples(self.training),
@@ -161,9 +159,16 @@ class _Loop:
         phrases = None
         if self.phrases is not None:
             bank, tokens = self.phrases
-            phrases = bank.draw(images, len(captions), tokens, (self.side * self.finer) ** 2, draws)
-            if phrases is not None and self.finer > 1:
-                phrases = as_seen(phrases, self.training.images.parts(images, views), self.side)
+            phrases = bank.batch(
+                images,
+                captions,
+                row_of,
+                tokens,
+                parts=self.training.images.parts(images, views),
+                side=self.side,
+                in_captions=self.matcher.reads_phrases,
+                draws=draws,
+            )
         tokens_of = self.tokens.select(captions)
         return TrainingBatch(features, tokens_of, torch.from_numpy(row_of), torch.from_numpy(images), phrases)
 

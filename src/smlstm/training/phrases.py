@@ -1,14 +1,17 @@
 """The noun phrases of training captions: a photo is also to be found by each of them, which teaches attention where.
 
-A phrase of a caption is ranked against the batch's photos as a sentence of its own. A whole caption can be told from
-others by its photo's background; "a brown dog" only by a dog. Photos one of whose captions has the phrase's last word,
-as a rule its noun, are not held against it: most photos of a batch show a man.
+A phrase of a caption is sought in the batch's photos (`SMLSTM.seek`). A whole caption can be told from others by its
+photo's background; "a brown dog" only by a dog. Photos one of whose captions has the phrase's last word, as a rule its
+noun, are not held against it: most photos of a batch show a man.
+
+Phrases are sought as they are read alone, as people type them, and, where a model's words are phrases, as they are read
+in the batch's captions, as its steps find them.
 
 With boxes (Flickr30k Entities, training photos only), the maps of a phrase are also taught directly: -log of the share
-of each step's map that lies in the phrase's boxes.
+of its map that lies in the phrase's boxes, as far as the view of the photo shows them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,119 +21,172 @@ from torch import Tensor
 from torch.nn import functional
 
 from smlstm.data.entities import PhrasedPhoto
-from smlstm.matching.batch import Batch, Saliency, Tokens
+from smlstm.matching.batch import Batch, Tokens
 from smlstm.model import SMLSTM, ObjectiveConfig
+from smlstm.model.smlstm import EncodedSide
 from smlstm.text import tokenise
-from smlstm.text.phrases import noun_phrases
+from smlstm.text.word_groups import named_things
 from smlstm.training.examples import CaptionTokens, Examples, Integers
+from smlstm.vision.views import Part
 
 _LEAST = 1e-4  # of a map inside of its boxes: a logarithm needs one
+Boxes = npt.NDArray[np.float64]
+"""Left, top, right and bottom as shares of the photo's sides; boxes, 4."""
 
 
 @dataclass(frozen=True)
-class PhraseBatch(Batch):
-    """P phrases of a batch's captions."""
+class Sought(Batch):
+    """P phrases of a batch's images, where each is and where it may be."""
 
-    tokens: Tokens
     image_of: Tensor  # P: which of the batch's images each is of
     elsewhere: Tensor  # P, U: images that may show it too
     inside: Tensor  # P, I: regions in its boxes; all False where there are none
 
 
 @dataclass(frozen=True)
-class _Place:
-    phrase: int
-    boxes: npt.NDArray[np.bool_] | None
+class PhraseBatch(Batch):
+    """Phrases read alone, and those of the batch's captions."""
+
+    tokens: Tokens
+    alone: Sought
+    in_captions: Sought | None
+    """In the order of captions, and of phrases in them; None where the matcher's words are no phrases."""
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A phrase of a caption."""
+
+    text: int
+    """Its place among all texts."""
+    head: str
+    boxes: Boxes | None
 
 
 class CaptionPhrases:
-    """Phrases of all training captions, each text once, ready to be drawn."""
+    """Phrases of all training captions, each text once."""
 
-    def __init__(self, training: Examples, side: int | None) -> None:
-        """With a side, phrases and their boxes are those that people marked, on a grid of so many regions a side."""
+    def __init__(self, training: Examples, *, boxes: bool, limit: int) -> None:
+        """With `boxes`, where people have marked them; captions are read up to `limit` words."""
         texts: dict[str, int] = {}
-        self._of_image: dict[int, list[_Place]] = {}
-        words: dict[int, set[str]] = {}
-        for caption, image in zip(training.captions, training.image_of.tolist(), strict=True):
-            said = tokenise(caption)
-            words.setdefault(image, set()).update(said)
-            photo = None if training.phrased is None else training.phrased[image]
-            if side is not None and photo is not None:
-                continue
-            for span in noun_phrases(said):
-                text = " ".join(said[span.first : span.last])
-                place = _Place(texts.setdefault(text, len(texts)), None)
-                self._of_image.setdefault(image, []).append(place)
-        if side is not None and training.phrased is not None:
-            for image in words:
-                for text, boxes in _marked(training.phrased[image], side):
-                    place = _Place(texts.setdefault(text, len(texts)), boxes)
-                    self._of_image.setdefault(image, []).append(place)
+        self._of_caption: list[list[_Named]] = []
+        self._captions_of: dict[int, list[int]] = {}
+        self._words: dict[int, set[str]] = {}
+        for caption, (sentence, image) in enumerate(zip(training.captions, training.image_of.tolist(), strict=True)):
+            words = tokenise(sentence)[:limit]
+            photo = training.phrased[image] if boxes and training.phrased is not None else None
+            marked = _marked(photo, words)
+            self._of_caption.append(
+                [
+                    _Named(
+                        texts.setdefault(" ".join(words[span.first : span.last]), len(texts)),
+                        words[span.last - 1],
+                        marked.get((span.first, span.last)),
+                    )
+                    for span in named_things(words)
+                ]
+            )
+            self._captions_of.setdefault(image, []).append(caption)
+            self._words.setdefault(image, set()).update(words)
         self.texts = tuple(texts)
-        self._heads = [text.rsplit(" ", 1)[-1] for text in self.texts]
-        self._words = words
 
     def examples(self, training: Examples) -> Examples:
         """The phrases as if they were captions, for whoever encodes them; which image they are of is drawn."""
         return replace(training, captions=self.texts, image_of=np.zeros(len(self.texts), np.int64), phrased=None)
 
-    def draw(
-        self, images: Integers, count: int, tokens: CaptionTokens, regions: int, draws: np.random.Generator
-    ) -> PhraseBatch | None:
-        """About so many phrases of some images, as many of each; None if these have none."""
-        chosen: list[tuple[int, _Place]] = []
-        each = max(1, round(count / len(images)))
-        for row, image in enumerate(images.tolist()):
-            own = self._of_image.get(image, [])
-            for place in draws.permutation(len(own))[:each]:
-                chosen.append((row, own[int(place)]))
-        if not chosen:
-            return None
-        phrases = np.array([place.phrase for _, place in chosen], np.int64)
+    def batch(
+        self,
+        images: Integers,
+        captions: Integers,
+        row_of: Integers,
+        tokens: CaptionTokens,
+        *,
+        parts: Sequence[Part],
+        side: int,
+        in_captions: bool,
+        draws: np.random.Generator,
+    ) -> PhraseBatch:
+        """About as many phrases as captions, drawn from all captions of the images; and those of the captions."""
+        drawn = list(self._draw(images, max(1, round(len(captions) / len(images))), draws))
+        rows = zip(captions.tolist(), row_of.tolist(), strict=True)
+        said = [(row, each) for caption, row in rows for each in self._of_caption[caption]]
+        places = np.array([each.text for _, each in drawn], np.int64)
         known = [self._words[image] for image in images.tolist()]
-        elsewhere = [[self._heads[place.phrase] in words for words in known] for _, place in chosen]
-        empty = np.zeros(regions, np.bool_)
-        inside = [empty if place.boxes is None else place.boxes for _, place in chosen]
-        return PhraseBatch(
-            tokens.select(phrases),
-            torch.tensor([row for row, _ in chosen]),
-            torch.tensor(elsewhere),
-            torch.from_numpy(np.stack(inside)),
-        )
+        alone, within = (_sought(chosen, known, parts, side) for chosen in (drawn, said))
+        return PhraseBatch(tokens.select(places), alone, within if in_captions else None)
+
+    def _draw(self, images: Integers, each: int, draws: np.random.Generator) -> Iterable[tuple[int, _Named]]:
+        """So many phrases of each image, by its row."""
+        for row, image in enumerate(images.tolist()):
+            own = [named for caption in self._captions_of[image] for named in self._of_caption[caption]]
+            for place in draws.permutation(len(own))[:each]:
+                yield row, own[int(place)]
 
 
-def _marked(photo: PhrasedPhoto | None, side: int) -> list[tuple[str, npt.NDArray[np.bool_] | None]]:
-    found: list[tuple[str, npt.NDArray[np.bool_] | None]] = []
+def _marked(photo: PhrasedPhoto | None, words: Sequence[str]) -> dict[tuple[int, int], Boxes]:
+    """Boxes of those phrases of a caption that people marked, by their first word and what is behind their last."""
     for caption in () if photo is None else photo.captions:
-        for phrase in caption.phrases:
-            if phrase.kinds[0] == "notvisual":
-                continue
+        if tokenise(caption.text)[: len(words)] == list(words):
             assert photo is not None
-            boxes = photo.regions_of(phrase, side) if phrase.boxes else None
-            found.append((" ".join(tokenise(phrase.text)), boxes if boxes is not None and boxes.any() else None))
-    return found
+            sides = np.array(photo.size * 2, float)
+            return {(each.first, each.last): np.array(each.boxes) / sides for each in caption.phrases if each.boxes}
+    return {}
 
 
-def ranked_terms(matcher: SMLSTM, terms: Tensor) -> Sequence[Tensor]:
-    """What the steps say of pairs: not the global score, which looks nowhere; each M, P."""
-    return [terms[:, :, 0], *([terms[:, :, -1]] if matcher.config.instance_score else [])]
+def _sought(
+    chosen: Sequence[tuple[int, _Named]], known: Sequence[set[str]], parts: Sequence[Part], side: int
+) -> Sought:
+    shown: dict[str, list[bool]] = {}
+    for _, named in chosen:
+        if named.head not in shown:
+            shown[named.head] = [named.head in words for words in known]
+    inside = np.zeros((len(chosen), side * side), np.bool_)
+    for place, (row, named) in enumerate(chosen):
+        if named.boxes is not None:
+            inside[place] = regions_in(named.boxes, parts[row], side)
+    return Sought(
+        torch.tensor([row for row, _ in chosen]),
+        torch.tensor([shown[named.head] for _, named in chosen]),
+        torch.from_numpy(inside),
+    )
+
+
+def regions_in(boxes: Boxes, part: Part, side: int) -> npt.NDArray[np.bool_]:
+    """Regions of a view whose middle is in a box; side * side."""
+    across, down = part.places(side)
+    on = np.zeros((side, side), np.bool_)
+    for left, top, right, bottom in boxes:
+        on |= np.outer((top <= down) & (down <= bottom), (left <= across) & (across <= right))
+    return on.reshape(-1)
 
 
 def phrase_loss(
-    terms: Sequence[Tensor], saliency: Saliency | None, phrases: PhraseBatch, objective: ObjectiveConfig
+    matcher: SMLSTM, images: Batch, sentences: tuple[Batch, Batch], phrases: PhraseBatch, objective: ObjectiveConfig
 ) -> Tensor:
-    """Each phrase's photo among those that do not show it, and, where boxes are known, its maps within them."""
-    own = phrases.image_of
-    places = torch.arange(len(own), device=own.device)
-    held = phrases.elsewhere.clone()
-    held[places, own] = False
-    losses = []
-    for term in terms:
-        logits = (term.float().T / objective.temperature).masked_fill(held, -torch.inf)  # P, U
-        losses.append(functional.cross_entropy(logits, own))
-    total = torch.stack(losses).mean()
-    known = phrases.inside.any(1)
-    if saliency is None or not bool(known.any()):
+    """Of the encoded phrases that are read alone, and of those in the batch's encoded captions."""
+    read_alone, captions = sentences
+    what, where = matcher.first_sought(read_alone), phrases.alone
+    losses = [sought_loss(*matcher.seek(images, what, where.image_of), where, objective)]
+    if phrases.in_captions is not None:
+        assert isinstance(captions, EncodedSide) and captions.mask is not None
+        what, where = captions.candidates[captions.mask], phrases.in_captions
+        losses.append(sought_loss(*matcher.seek(images, what, where.image_of), where, objective))
+    return torch.stack(losses).mean()
+
+
+def sought_loss(found: Tensor, maps: Tensor, where: Sought, objective: ObjectiveConfig) -> Tensor:
+    """Each phrase's photo among those that do not show it, and, where boxes are known, its map within them.
+
+    Cosines of all photos are U, P; maps are those on each phrase's own photo; P, I.
+    """
+    own = where.image_of
+    held = where.elsewhere.clone()
+    held[torch.arange(len(own), device=own.device), own] = False
+    logits = (found.float().T / objective.temperature).masked_fill(held, -torch.inf)  # P, U
+    total = functional.cross_entropy(logits, own)
+    # A view may show nothing of a box, or nothing else.
+    known = where.inside.any(1) & ~where.inside.all(1)
+    if not bool(known.any()):
         return total
-    shares = (saliency.image.float() * phrases.inside[:, None]).sum(2)[known]  # K, T
+    shares = (maps.float() * where.inside).sum(1)[known]
     return total - shares.clamp(min=_LEAST).log().mean()

@@ -20,7 +20,7 @@ from smlstm.matching.matcher import Matcher
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.model.smlstm import EncodedSide
-from smlstm.training.phrases import PhraseBatch, phrase_loss, ranked_terms
+from smlstm.training.phrases import PhraseBatch, phrase_loss
 
 GRID_BYTES = 1 << 30
 """What autograd may keep of a grid of pairs: a quarter of the 4 GiB that a batch may need in all."""
@@ -64,7 +64,7 @@ class BatchLoss(nn.Module):
         images = self.matcher.encode_images(batch.features)
         sentences = encode_sentences(self.matcher, batch.tokens)
         found = self._grid_loss(images, sentences, batch.image_of, batch.tokens.mask, generator)
-        return add_phrases(found, self.matcher, images, batch.phrases, self.objective, self._phrases)
+        return add_phrases(found, self.matcher, images, sentences, batch.phrases, self.objective, self._phrases)
 
     def _grid_loss(
         self, images: Batch, sentences: Batch, row_of: Tensor, words: Tensor, generator: torch.Generator | None
@@ -84,6 +84,7 @@ def add_phrases(  # noqa: PLR0917 - what both kinds of loss know
     found: Tensor,
     matcher: Matcher,
     images: Batch,
+    sentences: Batch,
     phrases: PhraseBatch | None,
     objective: ObjectiveConfig,
     weight: float,
@@ -92,11 +93,8 @@ def add_phrases(  # noqa: PLR0917 - what both kinds of loss know
     if phrases is None or not weight:
         return found
     assert isinstance(matcher, SMLSTM)
-    sentences = encode_sentences(matcher, phrases.tokens)
-    places = torch.arange(len(phrases.image_of), device=phrases.image_of.device)
-    pairs = torch.stack([phrases.image_of, places], 1) if bool(phrases.inside.any()) else None
-    terms, saliency = score_grid(matcher, images, sentences, pairs)
-    loss = phrase_loss(ranked_terms(matcher, terms), saliency, phrases, objective)
+    read_alone = encode_sentences(matcher, phrases.tokens)
+    loss = phrase_loss(matcher, images, (read_alone, sentences), phrases, objective)
     return found + torch.stack([weight * loss, torch.zeros_like(loss)])
 
 
