@@ -13,7 +13,7 @@ from PIL import Image
 
 from smlstm.errors import InputError
 from smlstm.explain.maps import resize_map
-from smlstm.explain.places import EVERYWHERE, peak, place
+from smlstm.explain.places import EVERYWHERE, describe_word, peak, place
 from smlstm.explain.score_parts import ScoreParts
 from smlstm.matching.batch import Batch, ImageFeatures, Saliency
 from smlstm.matching.matcher import Matcher, evaluating
@@ -140,6 +140,7 @@ class Explanation:
             "word": self.words[word],
             "function_word": self.quiet[word],
             "place": None if grid is None else place(grid),
+            "told": None if grid is None else describe_word(self.words[word], grid),
             "regions": None if grid is None else _rounded(grid),
         }
 
