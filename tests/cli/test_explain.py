@@ -57,7 +57,7 @@ def test_a_pair_is_explained_on_the_terminal_and_in_a_picture(smlstm):
     assert first.startswith('dog.jpg  "a red zebra"  score ')
     assert [line[:8] for line in steps] == ["  step 1", "  step 2", "  step 3"]
     assert all(" phrase: a red zebra 100%" in line for line in steps)
-    assert parts.startswith("  All of the score, ")
+    assert parts.endswith(", all of it from the steps.")
     assert "“a red zebra”: Words that the model has not learned: zebra." in err
     assert "written: seen.png" in err
     assert Image.open("seen.png").width > 1000
@@ -90,7 +90,7 @@ def test_where_each_word_is_and_what_the_whole_gave_are_told(smlstm):
     assert code == 0
     *_, words, parts = out.splitlines()
     assert [word.split(":")[0] for word in words.removeprefix("  words   ").split(", ")] == ["red", "dog", "beach"]
-    assert parts.startswith("  Of the score, ")
+    assert parts.endswith(" from photo and sentence as wholes.")
     assert 'class="word"' in Path("words.html").read_text(encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ from smlstm.explain import Explanation, explain
 from smlstm.matching.batch import ImageFeatures
 from smlstm.model import SMLSTM, SMLSTMConfig
 from smlstm.text import Vocabulary
+from tests.browser import browser, open_page  # noqa: F401 - fixtures
 
 SENTENCES = ["a red dog runs on the beach", "two men play", "an unseen <b>zebra</b> & a dog"]
 

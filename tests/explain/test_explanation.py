@@ -70,6 +70,7 @@ def test_words_have_maps_of_their_own_where_the_model_has_them(features, searchi
         maps = matcher.word_maps(*encoded, torch.tensor([[0, 0]]))
     assert np.allclose(one.word_maps, maps.reshape(7, 4, 4), atol=1e-6)
     assert [one.words[word] for word, _ in one.mapped_words] == ["red", "dog", "runs", "beach"]
+    assert [searching[2].words[word] for word, _ in searching[2].mapped_words] == ["dog"]  # all it knows of that one
     assert one.word_map(0) is None and np.array_equal(one.word_map(2), one.word_maps[2])
     assert explanations[0].word_maps is None and explanations[0].mapped_words == []
 

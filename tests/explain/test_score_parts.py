@@ -8,13 +8,13 @@ from smlstm.explain.score_parts import ScoreParts
     [
         (
             ScoreParts(1.2, 0.4),
-            "Of the score, 1.600, 1.200 (75%) came from the steps and 0.400 (25%) from photo and sentence as wholes.",
+            "The score is 1.600: 1.200 (75%) from the steps, 0.400 (25%) from photo and sentence as wholes.",
         ),
         (
             ScoreParts(-0.3, 0.1),  # no share of a sum whose parts are on both sides of zero
-            "Of the score, -0.200, -0.300 came from the steps and 0.100 from photo and sentence as wholes.",
+            "The score is -0.200: -0.300 from the steps, 0.100 from photo and sentence as wholes.",
         ),
-        (ScoreParts(0.5, 0.0), "All of the score, 0.500, came from the steps."),
+        (ScoreParts(0.5, 0.0), "The score is 0.500, all of it from the steps."),
     ],
 )
 def test_parts_are_one_sentence(parts, told):

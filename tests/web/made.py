@@ -42,23 +42,28 @@ def caption(scene: Scene) -> str:
     return f"a {scene.objects[0].colour} {scene.objects[0].shape}"
 
 
+def name_of(scene: Scene) -> str:
+    """The file of a picture, named by what it shows."""
+    return f"{'-'.join(scene.objects[0].words)}.png"
+
+
 def save(pictures: list[Scene], folder: Path) -> list[Path]:
     """Write pictures, named by what they show."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{'-'.join(scene.objects[0].words)}.png" for scene in pictures]
+    paths = [folder / name_of(scene) for scene in pictures]
     for scene, path in zip(pictures, paths, strict=True):
         scene.picture.save(path)
     return paths
 
 
-def learned_pair(pictures: list[Scene]) -> Pair:
-    """A pair that knows these pictures."""
+def learned_pair(pictures: list[Scene], **options: object) -> Pair:
+    """A pair that knows these pictures; options are those of its sm-LSTM."""
     torch.manual_seed(0)
     captions = [caption(scene) for scene in pictures]
     words = Vocabulary.build([*captions, "on grass"])
     shortlist = MNLM(MNLMConfig(**_WIDTHS, embedding_width=16, sentence_width=32), words)
     sizes = dict(embedding_width=16, word_width=16, sentence_width=16, attention_width=16)
-    reranker = SMLSTM(SMLSTMConfig(**_WIDTHS, **sizes, similarity_width=24, hidden_width=16), words)
+    reranker = SMLSTM(SMLSTMConfig(**_WIDTHS, **sizes, similarity_width=24, hidden_width=16, **options), words)
     reader = PhotoReader(reranker.config, runtime="torch")
     pixels = [reader.extractor.backbone.preprocess(scene.picture) for scene in pictures]
     features = ImageFeatures.from_numpy(*reader.read_pixels(pixels))

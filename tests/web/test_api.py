@@ -15,17 +15,13 @@ from smlstm.web.app import create_app
 from smlstm.web.photo_scope import Served
 from smlstm.web.rankings import SHORTLISTS
 from smlstm.web.settings import Settings
-from tests.web.made import ADDRESS, COUNT, caption, save, upload
+from tests.web.made import ADDRESS, COUNT, caption, name_of, save, upload
 
 
 def ask(client, path="/search", **content):
     answer = client.post(f"/api/v1{path}", json=content)
     assert answer.status_code == 200, answer.text
     return answer.json()
-
-
-def name_of(scene):
-    return f"{'-'.join(scene.objects[0].words)}.png"
 
 
 def test_a_sentence_finds_its_picture_with_a_probability(client, pictures):
@@ -136,6 +132,22 @@ def test_score_and_explain_agree_with_search(client, pictures):
         assert sum(step["words"]) == pytest.approx(1, abs=1e-3)
         assert sum(map(sum, step["regions"])) == pytest.approx(1, abs=1e-3)
         assert step["told"].startswith("Step ")
+        assert step["phrase"]["text"] == caption(pictures[0]) and step["phrase"]["share"] == pytest.approx(1, abs=1e-3)
+    assert seen["word_maps"] is None and seen["function_words"] == [True, False, False]
+    assert seen["parts"]["whole"] == 0 and seen["parts"]["steps"] == pytest.approx(seen["score"])
+
+
+def test_where_each_word_is_and_the_parts_of_the_score_are_told(searching_library, pictures):
+    sentence = f"{caption(pictures[0])} on grass"
+    with TestClient(create_app(searching_library), base_url=ADDRESS) as client:
+        photo = ask(client, sentence=sentence)["photos"][0]["id"]
+        (seen,) = ask(client, "/explain", photos=[photo], sentences=[sentence])["explanations"]
+    assert [found is None for found in seen["word_maps"]] == [True, False, False, True, False] == seen["function_words"]
+    for found in filter(None, seen["word_maps"]):
+        assert sum(map(sum, found["regions"])) == pytest.approx(1, abs=1e-3) and found["place"] in found["told"]
+    parts = seen["parts"]
+    assert parts["whole"] != 0 and parts["steps"] + parts["whole"] == pytest.approx(seen["score"])
+    assert parts["told"].startswith("The score is ")
 
 
 def test_an_explanation_can_be_kept_as_a_picture(client, pictures):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from smlstm.errors import InputError
 from smlstm.explain.maps import resize_map
-from smlstm.explain.places import EVERYWHERE, peak, place
+from smlstm.explain.places import EVERYWHERE, describe_word, peak, place
 from smlstm.explain.score_parts import ScoreParts
 from smlstm.matching.batch import Batch, ImageFeatures, Saliency
 from smlstm.matching.matcher import Matcher, evaluating
@@ -53,6 +53,8 @@ class Explanation:
     photo: Image.Image | None = field(default=None, repr=False)
     unknown: tuple[str, ...] = ()
     """Words that the matcher has not learned."""
+    unread: tuple[str, ...] = ()
+    """Those of them that are all the same to it: no language model has read them."""
     dropped: int = 0
     """Words beyond the matcher's limit, cut from the end."""
     word_maps: Floats | None = None
@@ -101,8 +103,11 @@ class Explanation:
         return Phrase(" ".join(self.words[best.first : best.last]), best.first, best.last, share)
 
     def word_map(self, word: int) -> Floats | None:
-        """Where a word is, rows x columns; None of function words, and where the matcher has no such maps."""
-        return None if self.word_maps is None or self.quiet[word] else self.word_maps[word]
+        """Where a word is, rows x columns; None of function words, and where the matcher cannot say it."""
+        if self.word_maps is None or self.quiet[word] or self.words[word] in self.unread:
+            return None
+        grid: Floats = self.word_maps[word]
+        return grid
 
     @property
     def mapped_words(self) -> list[tuple[int, Floats]]:
@@ -140,6 +145,7 @@ class Explanation:
             "word": self.words[word],
             "function_word": self.quiet[word],
             "place": None if grid is None else place(grid),
+            "told": None if grid is None else describe_word(self.words[word], grid),
             "regions": None if grid is None else _rounded(grid),
         }
 
@@ -206,13 +212,15 @@ def _explain_one(matcher: Matcher, one: Batch, sentence: str) -> Explanation:
     words = tokenise(sentence)
     kept = found.sentence.shape[2]
     side = grid_side(found.image.shape[2])
+    unknown = tuple(dict.fromkeys(matcher.vocabulary.encode(sentence, kept).unknown))
     return Explanation(
         sentence=sentence,
         words=tuple(words[:kept]),
         regions=found.image[0].reshape(-1, side, side).float().cpu().numpy(),
         word_saliency=found.sentence[0].float().cpu().numpy(),
         scores=found.scores[0].float().cpu().numpy(),
-        unknown=tuple(dict.fromkeys(matcher.vocabulary.encode(sentence, kept).unknown)),
+        unknown=unknown,
+        unread=() if matcher.config.language_model else unknown,
         dropped=len(words) - kept,
         word_maps=None if found.words is None else found.words[0].reshape(-1, side, side).float().cpu().numpy(),
         whole=0.0 if found.whole is None else float(found.whole[0]),

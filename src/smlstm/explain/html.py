@@ -25,7 +25,7 @@ from smlstm.explain.picture import (
     pair_notes,
     panel,
 )
-from smlstm.explain.places import EVERYWHERE, place
+from smlstm.explain.places import describe_word
 
 SHOWN_WIDTH = 400
 LEAD = (
@@ -117,18 +117,17 @@ def _where(explanation: Explanation, limit: float) -> dict[str, Any] | None:
     if not maps:
         return None
     photo = panel(explanation, SHOWN_WIDTH)
-    words = []
-    for number, text in enumerate(explanation.words):
-        grid = maps.get(number)
-        told = None if grid is None else _told_place(text, place(grid))
-        shown = None if grid is None or told is None else _image(overlay(photo, grid * grid.size, limit), told)
-        words.append({"text": text, "shown": shown})
+    words = [
+        {
+            "text": text,
+            "shown": _image(overlay(photo, maps[number] * maps[number].size, limit), describe_word(text, maps[number]))
+            if number in maps
+            else None,
+        }
+        for number, text in enumerate(explanation.words)
+    ]
     name = f"The photo: {explanation.name}"
     return {"title": WORDS_TITLE, "picture": _image(photo, name), "words": words, "point": POINT}
-
-
-def _told_place(word: str, where: str) -> str:
-    return f"“{word}”: {where}." if where == EVERYWHERE else f"“{word}”: at the {where} of the photo."
 
 
 def _step(explanation: Explanation, step: int, limit: float) -> dict[str, Any]:

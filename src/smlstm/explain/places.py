@@ -27,3 +27,9 @@ def place(grid: Floats) -> str:
     x, y = peak(grid)
     row, column = _ROWS[min(int(y * 3), 2)], _COLUMNS[min(int(x * 3), 2)]
     return "centre" if (row, column) == ("middle", "centre") else f"{row} {column}"
+
+
+def describe_word(word: str, grid: Floats) -> str:
+    """Where a word is, as a sentence."""
+    where = place(grid)
+    return f"“{word}”: {where}." if where == EVERYWHERE else f"“{word}”: at the {where} of the photo."

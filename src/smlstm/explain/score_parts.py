@@ -16,9 +16,9 @@ class ScoreParts:
         """One sentence; shares only where both parts add to the score."""
         score = self.steps + self.whole
         if self.whole == 0:
-            return f"All of the score, {score:.3f}, came from the steps."
+            return f"The score is {score:.3f}, all of it from the steps."
         steps, whole = f"{self.steps:.3f}", f"{self.whole:.3f}"
         if self.steps > 0 and self.whole > 0:
             steps += f" ({self.steps / score:.0%})"
             whole += f" ({self.whole / score:.0%})"
-        return f"Of the score, {score:.3f}, {steps} came from the steps and {whole} from photo and sentence as wholes."
+        return f"The score is {score:.3f}: {steps} from the steps, {whole} from photo and sentence as wholes."

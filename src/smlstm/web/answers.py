@@ -1,6 +1,6 @@
 """What is answered."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
@@ -94,26 +94,62 @@ class ScoreAnswer(BaseModel):
     calibrated: bool
 
 
+class Phrase(BaseModel):
+    """What a step read: some words in a row."""
+
+    text: str
+    first: int = Field(description="The place of its first word among `words`.")
+    last: int = Field(description="One behind the place of its last word.")
+    share: float = Field(description="Of the step's attention on words.")
+
+
 class Step(BaseModel):
-    """Where the model looked at one step."""
+    """What the model read and where it looked at one step."""
 
     score: float = Field(description="As it stands after this step.")
     told: str = Field(description="The step in words.")
-    place: str
+    phrase: Phrase = Field(description="The phrase that holds most of the attention.")
+    place: str = Field(description="Where in the photo it looked most.")
     words: list[float] = Field(description="Attention of each word; sums to 1.")
     regions: list[list[float]] = Field(description="Attention over the photo, rows of a square grid; sums to 1.")
 
 
+class WordMap(BaseModel):
+    """Where a word is by itself."""
+
+    place: str
+    told: str = Field(description="The place as a sentence.")
+    regions: list[list[float]] = Field(description="Rows of a square grid over the photo; sums to 1.")
+
+    @classmethod
+    def of(cls, word: dict[str, Any]) -> "WordMap | None":
+        """Of a word of an explanation; None if it has no map to show."""
+        return None if word["regions"] is None else cls(**{name: word[name] for name in cls.model_fields})
+
+
+class Parts(BaseModel):
+    """A score as the sum of two parts."""
+
+    steps: float
+    whole: float = Field(description="Of photo and sentence as wholes; 0 of a model that does not compare them.")
+    told: str = Field(description="Both as a sentence.")
+
+
 class Explained(BaseModel):
-    """What the model looked at in a photo and a sentence."""
+    """What the model read and looked at in a photo and a sentence."""
 
     photo: str
     sentence: str
     words: list[str]
+    function_words: list[bool] = Field(description="Of each word, whether it only holds the sentence together.")
+    word_maps: list[WordMap | None] | None = Field(
+        description="Of each word, where it is; null of function words, and altogether of a model that cannot say it."
+    )
     unknown_words: list[str]
     dropped_words: int = Field(description="Words beyond the model's limit, cut from the end.")
     probability: float | None = None
     score: float
+    parts: Parts = Field(description="How much of the score came from the steps, and how much from the whole.")
     steps: list[Step]
 
     @classmethod
@@ -124,6 +160,7 @@ class Explained(BaseModel):
             Step(
                 score=step["score"],
                 told=seen.describe(number),
+                phrase=Phrase(**step["phrase"]),
                 place=step["place"],
                 words=[word["saliency"] for word in step["words"]],
                 regions=step["regions"],
@@ -134,10 +171,13 @@ class Explained(BaseModel):
             photo=photo,
             sentence=seen.sentence,
             words=list(seen.words),
+            function_words=list(seen.quiet),
+            word_maps=None if seen.word_maps is None else [WordMap.of(word) for word in content["words"]],
             unknown_words=content["unknown_words"],
             dropped_words=content["dropped_words"],
             probability=probability,
             score=content["score"],
+            parts=Parts(**content["parts"]),
             steps=steps,
         )
 

@@ -25,13 +25,6 @@ export function limitOf(grids) {
   return Math.min(4, Math.max(2, ...grids.flat(2)));
 }
 
-// Where the model looked when it looked at a word: the steps' maps, each as much as the word counted in it.
-export function mapOfWord(steps, word) {
-  const total = steps.reduce((sum, step) => sum + step.words[word], 0) || 1;
-  return steps[0].regions.map((row, r) =>
-    row.map((_, c) => steps.reduce((sum, step) => sum + (step.words[word] / total) * step.regions[r][c], 0)));
-}
-
 function stretched(grid) {
   const rows = grid.length, columns = grid[0].length, values = new Float32Array(SIDE * SIDE);
   const at = (position, count) => Math.min(Math.max(((position + 0.5) / SIDE) * count - 0.5, 0), count - 1);
