@@ -47,12 +47,12 @@ def test_steps_attend_to_phrases_and_function_words_are_quiet(model):
 
 def test_a_held_phrase_gives_way_to_the_next(model):
     with torch.no_grad():
-        model.search.held.fill_(100.0)
-        model.sentence_attention.hidden.weight.zero_()
+        model.search.held.fill_(1e4)
+        model.sentence_attention.output.weight.mul_(50)  # each step then looks at one phrase alone
     sentence = "a red dog and two men on the beach"
     seen = model.attend(model.encode_images(random_features(1)), model.encode_sentences([sentence]), pairs_of(1))
     numbers = np.array(phrase_numbers(sentence.split()))
-    shares = [[float(step[numbers == number].sum()) for number in (1, 2, 3)] for step in seen.sentence[0]]
+    shares = [[float(step[numbers == number].sum()) for number in (1, 2, 3)] for step in seen.sentence[0].detach()]
     assert {int(np.argmax(step)) for step in shares} == {0, 1, 2}
 
 

@@ -66,16 +66,17 @@ def test_covered_regions_are_zero_and_the_mean_is_of_the_others():
 
 @pytest.fixture
 def marked(scenes, tmp_path):
-    """Phrases and boxes for all scenes: the first word of each caption, in the left half."""
+    """Phrases and boxes for all scenes: what each caption names first, in the left half."""
     for name in ("Annotations", "Sentences"):
         (tmp_path / "entities" / name).mkdir(parents=True)
     lines: dict[str, list[str]] = {}
     with (scenes / "captions.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            words = row["caption"].split()
-            lines.setdefault(row["path"].split(".")[0], []).append(
-                f"[/EN#1/other {' '.join(words[:3])}] {' '.join(words[3:])}"
-            )
+            words = tokenise(row["caption"])
+            first = named_things(words)[0]
+            marked = f"[/EN#1/other {' '.join(words[first.first : first.last])}]"
+            line = " ".join([*words[: first.first], marked, *words[first.last :]])
+            lines.setdefault(row["path"].split(".")[0], []).append(line)
     box = "<bndbox><xmin>0</xmin><ymin>0</ymin><xmax>32</xmax><ymax>64</ymax></bndbox>"
     size = "<size><width>64</width><height>64</height></size>"
     for stem, captions in lines.items():
@@ -116,7 +117,7 @@ def test_a_run_learns_from_phrases_and_says_where_it_points(recipe, marked, tmp_
     if words == "phrases":
         settings += ['stage.smlstm.model.words="phrases"', 'stage.smlstm.model.language_model="minilm"']
         settings += ["stage.smlstm.model.own_pieces=true", "stage.smlstm.model.word_width=768"]
-        settings += ['stage.smlstm.start_from=""']
+        settings += ["stage.smlstm.start_from=[]"]
     config = read_config(recipe, settings)
     train(config, tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "smlstm" / "metrics.jsonl").read_text().splitlines()]
