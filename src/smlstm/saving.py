@@ -1,5 +1,8 @@
 """A matcher as a folder: `model.safetensors`, `config.json`, `vocabulary.json`; an ensemble is a folder of them.
 
+Where the backbone was tuned for it, `backbone.safetensors` lies beside them, or in the folder that holds several models
+of one backbone, once for all of them.
+
 Loading runs no code from the folder: weights are safetensors, the rest is JSON, and the kind of model is one of
 the names below. What does not fit is refused with a sentence that names the field.
 """
@@ -8,6 +11,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +27,11 @@ from smlstm.errors import ConfigurationError, InputError
 from smlstm.matching.matcher import Matcher, MatcherConfig
 from smlstm.model import MNLM, SMLSTM, Ensemble
 from smlstm.text import Vocabulary
+from smlstm.vision.tuning import FILE as BACKBONE
+from smlstm.vision.tuning import is_tuned, read_tuned
 
 FORMAT = 1
-FILES = ("config.json", "model.safetensors", "vocabulary.json")
+FILES = ("config.json", "model.safetensors", "vocabulary.json", BACKBONE)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _LARGEST_NUMBER = 1e30
 _AS_ALWAYS = (("feature_scale", "rms"),)
@@ -35,8 +41,11 @@ KINDS: dict[str, type[Matcher]] = {
 }
 
 
-def save(matcher: Matcher, folder: Path) -> None:
-    """Write a matcher; a reader never sees a half-written one, and nothing but a model is ever replaced."""
+def save(matcher: Matcher, folder: Path, *, with_backbone: bool = True) -> None:
+    """Write a matcher; a reader never sees a half-written one, and nothing but a model is ever replaced.
+
+    Without its tuned backbone if `save_backbone` writes that for several models, into the folder that holds theirs.
+    """
     folder = folder.resolve()
     _refuse_other_content(folder)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
@@ -44,6 +53,8 @@ def save(matcher: Matcher, folder: Path) -> None:
     try:
         shutil.rmtree(part, ignore_errors=True)
         _write(matcher, part)
+        if with_backbone:
+            save_backbone(matcher, part)
         if folder.exists():
             folder.rename(old)
         part.rename(folder)
@@ -55,6 +66,12 @@ def save(matcher: Matcher, folder: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
         if folder.exists():
             shutil.rmtree(old, ignore_errors=True)
+
+
+def save_backbone(matcher: Matcher, folder: Path) -> None:
+    """Write what was tuned of a matcher's backbone, if anything was."""
+    if matcher.tuned is not None:
+        save_file(dict(matcher.tuned), folder / BACKBONE)
 
 
 def _refuse_other_content(folder: Path) -> None:
@@ -93,6 +110,17 @@ def load(folder: Path) -> Matcher:
     config = _read_config(folder)
     matcher = _load_ensemble(folder, config) if config["kind"] == Ensemble.kind else _load_one(folder, config)
     return matcher.eval()
+
+
+def _read_backbone(folder: Path, name: str) -> Mapping[str, torch.Tensor] | None:
+    """What was tuned of a backbone, from a model's folder or from one that holds it."""
+    if not is_tuned(name):
+        return None
+    places = [folder, *folder.resolve().parents[:2]]
+    found = next((place / BACKBONE for place in places if (place / BACKBONE).is_file()), None)
+    if found is None:
+        raise InputError(f"{folder} has no {BACKBONE}: its model reads features of {name}, which was tuned for it")
+    return read_tuned(found)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -157,6 +185,7 @@ def _load_one(folder: Path, config: dict[str, Any]) -> Matcher:
     matcher.load_state_dict(_read_tensors(folder / "model.safetensors", matcher), assign=True)
     for parameter in matcher.parameters():
         parameter.requires_grad_(True)
+    matcher.tuned = _read_backbone(folder, settings.backbone)
     return matcher
 
 

@@ -24,13 +24,14 @@ from smlstm.reproduce.config import SweepConfig
 from smlstm.saving import KINDS
 from smlstm.training.config import (
     FROM_FEATURES,
-    DataConfig,
     PairConfig,
     RunConfig,
     StageConfig,
     VocabularyConfig,
 )
 from smlstm.training.config_file import tomllib
+from smlstm.training.data_config import DataConfig
+from smlstm.training.tuning_config import TunedFeaturesConfig, TuningConfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "options.md"
@@ -41,6 +42,8 @@ SECTIONS: list[tuple[str, type[BaseModel], str, tuple[str, ...]]] = [
     ("`[[data]]`", DataConfig, "data.*.", ()),
     ("`[vocabulary]`", VocabularyConfig, "vocabulary.", ()),
     ("`[stage.NAME]`", StageConfig, "stage.*.", ()),
+    ("`[stage.NAME.tuning]`", TuningConfig, "stage.*.tuning.", ()),
+    ("`[stage.NAME.features]`", TunedFeaturesConfig, "stage.*.features.", ()),
     ("`objective` of a stage", ObjectiveConfig, "stage.*.objective.", ()),
     ("`model` of any stage", MatcherConfig, "stage.*.model.", ()),
     ("`model` of an sm-LSTM", SMLSTMConfig, "stage.*.model.", ("sm-lstm",)),
@@ -64,6 +67,7 @@ USERS = {
     "stage.*.preset": PAPER,
     "stage.*.negatives": "`batch`: every run; `uniform`, the paper's 100 pairs, coming: issue 20",
     "stage.*.weight_decay": "coming: issue 19, a CNN that is tuned",
+    "stage.*.tuning.weight_decay": "coming: issue 19, a CNN that is tuned",
     "stage.*.warmup_steps": DEFAULT,
     "stage.*.final_share": DEFAULT,
     "stage.*.clip": DEFAULT,

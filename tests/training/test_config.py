@@ -110,7 +110,8 @@ def test_files_that_are_no_configuration_are_refused(tmp_path):
 
 
 def test_every_setting_says_what_it_is_for():
-    from smlstm.training.config import DataConfig, RunConfig, StageConfig, VocabularyConfig  # noqa: PLC0415
+    from smlstm.training.config import RunConfig, StageConfig, VocabularyConfig  # noqa: PLC0415
+    from smlstm.training.data_config import DataConfig  # noqa: PLC0415
 
     for part in (DataConfig, VocabularyConfig, StageConfig):
         assert all(field.description for field in part.model_fields.values()), part

@@ -169,7 +169,7 @@ def _load(folder: Path, grid: int | None, weights: Path | None) -> "tuple[Matche
 
     matcher = load_matcher(folder)
     _refuse_blind(matcher, folder)
-    backbone = load_backbone_for(matcher.config, grid=grid, weights=weights)
+    backbone = load_backbone_for(matcher.config, matcher.tuned, grid=grid, weights=weights)
     if grid is None and matcher.config.regions is None and not has_fixed_grid(backbone.name):
         side = round(backbone.regions**0.5)
         typer.echo(

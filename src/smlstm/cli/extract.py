@@ -46,7 +46,11 @@ def extract(
     *,
     out: Annotated[Path, typer.Option(help="The feature store: a new one, or one to continue.")],
     backbone: Annotated[
-        str, typer.Option(help="efficientnet-lite2, -lite0 or -lite1, vgg19, or timm:<model>.")
+        str,
+        typer.Option(
+            help="efficientnet-lite2, -lite0 or -lite1, vgg19, timm:<model>, or the folder of a model whose backbone "
+            "was tuned."
+        ),
     ] = "efficientnet-lite2",
     grid: Annotated[
         int | None, typer.Option(help="Side of the square of regions, where it can be chosen: 7, 10 or 14.")
@@ -97,8 +101,10 @@ def extract(
     """
     # Imported here, since torch takes seconds and --help should not.
     from smlstm.data import FeatureSpec, FeatureStore, open_dataset  # noqa: PLC0415 - torch takes seconds, --help should not
+    from smlstm.evaluation.models import load_matcher  # noqa: PLC0415
     from smlstm.vision.backbones import load_backbone  # noqa: PLC0415
     from smlstm.vision.extract import Extractor  # noqa: PLC0415
+    from smlstm.vision.photo_features import load_backbone_for  # noqa: PLC0415
     from smlstm.vision.views import View  # noqa: PLC0415
 
     found = open_dataset(dataset, split_scheme)
@@ -109,7 +115,12 @@ def extract(
     records = list(islice(found.records if split is None else found.split(split), limit))
     if mirrored and augmented is not None:
         raise ConfigurationError("--augmented mirrors half of the photos itself: leave --mirrored out")
-    network = replace(load_backbone(backbone, grid=grid, weights=weights), view=View(mirrored, augmented))
+    if Path(backbone).is_dir():
+        matcher = load_matcher(Path(backbone))
+        network = load_backbone_for(matcher.config, matcher.tuned, grid=grid, weights=weights)
+    else:
+        network = load_backbone(backbone, grid=grid, weights=weights)
+    network = replace(network, view=View(mirrored, augmented))
     if below is not None:
         network = network.lower_part(below)
     # All that can fail comes before the store, so that a failed run leaves none behind.

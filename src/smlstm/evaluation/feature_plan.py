@@ -128,7 +128,7 @@ def _continue(candidate: Candidate, dataset: Dataset, records: Sequence[Record],
     lacking = f'{where} has no features of {len(missing)} of {len(records)} images, the first is "{missing[0].key}"'
     _refuse_missing_photos(dataset, missing, f"{lacking}, and they cannot be extracted: ")
     try:
-        backbone = load_backbone_for(stored.spec)
+        backbone = load_backbone_for(stored.spec, candidate.matcher.tuned)
     except SmlstmError as error:
         raise InputError(f"{lacking}, and they cannot be extracted: {error}") from None
     different = stored.spec.difference(FeatureSpec(**backbone.facts))
@@ -145,7 +145,7 @@ def _load(candidate: Candidate, grid: int | None) -> Backbone:
     if not name:
         raise InputError(f"{candidate.name} does not say which backbone it was trained on: give --features")
     try:
-        return load_backbone_for(candidate.matcher.config, grid=grid)
+        return load_backbone_for(candidate.matcher.config, candidate.matcher.tuned, grid=grid)
     except SmlstmError as error:
         raise InputError(
             f"the features that {candidate.name} was trained on cannot be extracted ({error}): give --features"

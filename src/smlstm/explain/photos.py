@@ -28,7 +28,7 @@ def explain_photos(
     """
     matcher.tokens(sentences)  # a sentence without words is refused before the long work
     photos = [shown(path) for path in paths]
-    reader = PhotoReader(matcher.config, grid=grid, runtime=runtime, backbone=backbone)
+    reader = PhotoReader(matcher.config, matcher.tuned, grid=grid, runtime=runtime, backbone=backbone)
     features = ImageFeatures.from_numpy(*reader.read(paths))
     pairs = [(image, sentence) for image in range(len(paths)) for sentence in range(len(sentences))]
     return explain(matcher, features, sentences, pairs, names=[Path(path).name for path in paths], photos=photos)

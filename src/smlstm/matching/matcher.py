@@ -16,7 +16,7 @@ What happens to unusual input, for every matcher:
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -56,7 +56,9 @@ class MatcherConfig(BaseModel):
         "the mean of its pieces as the model first sees them: an attended word then means itself",
     )
     backbone: str = Field(
-        default="", description="the backbone whose features it was trained on, as the feature store names it"
+        default="",
+        description="the backbone whose features it was trained on, as the feature store names it; with `+` and the "
+        "beginning of a hash, one that was tuned",
     )
 
     @property
@@ -79,6 +81,8 @@ class Matcher(nn.Module, ABC):
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
+        self.tuned: Mapping[str, Tensor] | None = None
+        """What was tuned of the backbone whose features it reads, where that is not as published."""
 
     def tokens(self, sentences: Sequence[str]) -> Tokens:
         """Sentences as rows of the vocabulary, padded to the longest; no language model has read them yet."""
@@ -190,7 +194,10 @@ class Matcher(nn.Module, ABC):
     # The interface knows no files: who does is asked by name, when someone saves or loads.
 
     def save(self, folder: str | Path) -> None:
-        """Write `model.safetensors`, `config.json` and `vocabulary.json` into a folder of their own."""
+        """Write `model.safetensors`, `config.json` and `vocabulary.json` into a folder of their own.
+
+        And `backbone.safetensors`, where a backbone was tuned for it.
+        """
         import_module("smlstm.saving").save(self, Path(folder))
 
     @staticmethod

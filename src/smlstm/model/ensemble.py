@@ -46,6 +46,7 @@ class Ensemble(Matcher):
         shared = {name: getattr(first, name) for name in MatcherConfig.model_fields}
         super().__init__(MatcherConfig(**shared), members[0].vocabulary)
         self.members = nn.ModuleList(members)
+        self.tuned = members[0].tuned  # all read the features of one backbone
         self.attends = any(member.attends for member in members)  # type: ignore[misc]
         self.register_buffer("means", torch.zeros(len(members)))
         self.register_buffer("deviations", torch.ones(len(members)))

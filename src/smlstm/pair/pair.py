@@ -6,6 +6,7 @@ A pair is a folder:
     reranker/          a saved matcher of any kind, an sm-LSTM or an ensemble with one as a rule, of the same
                        backbone and grid
     calibration.json   {"scale": a, "offset": b, "shortlist_weight": w}, fitted on dev
+    backbone.safetensors   what was tuned of the backbone, for both, if it was
 
 A pair's score is the reranker's plus w times the shortlist's cosine, and its match probability sig(a score + b).
 """
@@ -30,6 +31,7 @@ from smlstm.model import MNLM, Ensemble
 from smlstm.model.ensemble import members_of
 from smlstm.model.mnlm import Embedded
 from smlstm.pair.calibration import Calibration
+from smlstm.saving import save, save_backbone
 from smlstm.scoring.precision import choose_precision
 from smlstm.scoring.scorer import Scorer, scorer_for
 from smlstm.text.language_model import language_model
@@ -81,7 +83,8 @@ class Pair:
     def photo_reader(self, runtime: str = "auto") -> PhotoReader:
         """What turns photos into the features that both matchers read."""
         fixed = has_fixed_grid(self.reranker.config.backbone)
-        return PhotoReader(self.reranker.config, grid=None if fixed else isqrt(self.regions), runtime=runtime)
+        grid = None if fixed else isqrt(self.regions)
+        return PhotoReader(self.reranker.config, self.reranker.tuned, grid=grid, runtime=runtime)
 
     @torch.inference_mode()
     def embed_images(self, features: ImageFeatures) -> Tensor:
@@ -163,7 +166,8 @@ def save_pair(
 ) -> None:
     """Write a pair as `load_pair` reads it; `measured` is for people, `half` halves the files."""
     for matcher, part in ((shortlist, SHORTLIST), (reranker, RERANKER)):
-        (_halved(matcher) if half else matcher).save(folder / part)
+        save(_halved(matcher) if half else matcher, folder / part, with_backbone=False)
+    save_backbone(reranker, folder)
     if calibration is not None:
         content = {**calibration.model_dump(mode="json"), **({"measured": measured} if measured else {})}
         (folder / CALIBRATION).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

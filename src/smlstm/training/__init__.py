@@ -2,9 +2,11 @@
 
 | file | what |
 |---|---|
-| `config.py`, `config_file.py` | what a run is; TOML, all problems at once |
-| `examples.py`, `prefetch.py` | captions and features, read ahead |
-| `batches.py`, `phrases.py` | which captions meet; their noun phrases, and boxes |
+| `config.py`, `data_config.py`, `tuning_config.py`, `config_file.py` | what a run is; TOML, all problems at once |
+| `examples.py`, `read_examples.py`, `prefetch.py` | captions and features, read ahead |
+| `sources.py` | which features each stage reads |
+| `tuning.py`, `tuned_features.py` | a backbone whose last blocks learn, and what it then sees |
+| `batches.py`, `phrases.py` | which captions meet; their noun phrases, and where those are |
 | `step.py` | the loss of a batch, in bounded memory |
 | `optimiser.py`, `transfer.py` | learning rate, Adam; where weights start from |
 | `loop.py` | one stage, from top to bottom |

@@ -51,6 +51,10 @@ class Checkpoint:
     identity: dict[str, Any]
     model: dict[str, Any]
     optimiser: dict[str, Any]
+    tail: dict[str, Any] | None = None
+    """What the backbone's tail has learned, where a stage tunes."""
+    backbone: str = ""
+    """Whose features were read: with those of another one, a stage cannot go on."""
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -61,6 +65,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "identity": checkpoint.identity,
         "model": checkpoint.model,
         "optimiser": checkpoint.optimiser,
+        "tail": checkpoint.tail,
+        "backbone": checkpoint.backbone,
     }
     try:
         with whole_file(path, durable=True) as file:
@@ -85,6 +91,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
         content["identity"],
         content["model"],
         content["optimiser"],
+        content.get("tail"),
+        content.get("backbone", ""),
     )
 
 

@@ -8,57 +8,28 @@ Read from TOML. All problems of a file are gathered and shown together, each wit
     [stage.smlstm]           start_from = "mnlm"
 """
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError, ValidationError
 
 from smlstm.data import FeatureSpec
 from smlstm.matching.matcher import MatcherConfig
 from smlstm.model import Ensemble, ObjectiveConfig, compact, paper
 from smlstm.saving import KINDS
+from smlstm.training.data_config import DataConfig
+from smlstm.training.settings import Positive, Settings
+from smlstm.training.tuning_config import TunedFeaturesConfig, TuningConfig
 
-Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 FROM_FEATURES = ("region_width", "context_width", "regions", "backbone")
 TRAINABLE = tuple(sorted(set(KINDS) - {Ensemble.kind}))
+_FOLDERS = ("model", "pair", "sentences", "features")
 _KINDS_BY_STAGE = {"smlstm": "sm-lstm", "vsepp": "vse++"}
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
-
-
-class DataConfig(_Part):
-    """One dataset and its features; several are joined."""
-
-    dataset: Path = Field(description="folder or file of the dataset, relative to the configuration file")
-    features: Path | None = Field(default=None, description="its feature store, relative to the configuration file")
-    views: list[Path] = Field(
-        default=[],
-        description="features of its training photos seen otherwise (`smlstm extract --mirrored`, or `--augmented "
-        "SEED`): each time, one of an image's views is drawn",
-    )
-    entities: Path | None = Field(
-        default=None,
-        description="phrases of its captions with boxes, in the layout of Flickr30k Entities: pointing is measured on "
-        "dev after each epoch, and a stage may learn from boxes",
-    )
-    split_scheme: str | None = Field(default=None, description="which published splits, where there are several")
-    dev: bool = Field(
-        default=True,
-        description="whether its dev split is measured; false for data that is only there to learn from",
-    )
-
-    @field_validator("views", mode="before")
-    @classmethod
-    def _one_is_a_list(cls, given: Any) -> Any:
-        return [given] if isinstance(given, str | Path) else given
-
-
-class VocabularyConfig(_Part):
+class VocabularyConfig(Settings):
     """Which words of the training captions are known."""
 
     minimum_count: Positive = Field(
@@ -67,7 +38,7 @@ class VocabularyConfig(_Part):
     )
 
 
-class StageConfig(_Part):
+class StageConfig(Settings):
     """One matcher and how it is trained."""
 
     kind: str = Field(default="sm-lstm", description="which matcher: by default the stage's name says it")
@@ -88,6 +59,13 @@ class StageConfig(_Part):
         default=None,
         description="an earlier stage or the folder of a saved model: an sm-LSTM takes what it shares with an MNLM. Of "
         "several, each gives what it shares, the last one's counts",
+    )
+    tuning: TuningConfig | None = Field(
+        default=None,
+        description="with this table, the backbone's last blocks learn too, from the lower features of `data.lower`",
+    )
+    features: TunedFeaturesConfig | None = Field(
+        default=None, description="with this table, the stage reads features of a backbone that an earlier stage tuned"
     )
     epochs: Positive = Field(default=10, description="passes over all captions; early stopping may end them sooner")
     batch_size: int = Field(
@@ -207,6 +185,12 @@ class StageConfig(_Part):
                 "phrases are sought in photos, which only the modulation `paired` does: set model.modulation so",
                 {},
             )
+        if self.tuning is not None and self.features is not None:
+            raise PydanticCustomError(
+                "tuning",
+                "tuning starts from lower features, not from those of a tuned backbone: leave `features` out",
+                {},
+            )
         if self.boxes and not self.phrases:
             raise PydanticCustomError("boxes", "boxes are those of phrases: give phrases a weight too, such as 1", {})
         return self
@@ -222,7 +206,7 @@ class StageConfig(_Part):
         return KINDS[self.kind].config_type.model_validate({**self.model, **known})
 
 
-class PairConfig(_Part):
+class PairConfig(Settings):
     """Two of the stages as one model: the folder `pair`, for search, for the page, for all that takes a model."""
 
     shortlist: str = Field(default="mnlm", description="the stage whose vectors find candidates: an MNLM or a VSE++")
@@ -235,7 +219,7 @@ class PairConfig(_Part):
     half: bool = Field(default=True, description="store weights in half precision: half the size, the same ranking")
 
 
-class RunConfig(_Part):
+class RunConfig(Settings):
     """A whole run."""
 
     name: str = Field(
@@ -266,9 +250,37 @@ class RunConfig(_Part):
     @classmethod
     def _names_are_folders(cls, stages: dict[str, StageConfig]) -> dict[str, StageConfig]:
         for name in stages:
-            if not name.replace("-", "").replace("_", "").isalnum() or name in ("model", "pair", "sentences"):
+            if not name.replace("-", "").replace("_", "").isalnum() or name in _FOLDERS:
                 raise PydanticCustomError("stage", "{name} cannot name a stage: use letters and digits", {"name": name})
         return stages
+
+    @model_validator(mode="after")
+    def _stages_find_features(self) -> "RunConfig":
+        earlier: dict[str, StageConfig] = {}
+        for name, stage in self.stage.items():
+            if stage.features is not None:
+                source = earlier.get(stage.features.of)
+                if source is None or source.tuning is None:
+                    raise PydanticCustomError(
+                        "features",
+                        'stage.{name}.features.of: "{of}" is no earlier stage that tunes; those are: {known}',
+                        {
+                            "name": name,
+                            "of": stage.features.of,
+                            "known": ", ".join(each for each, one in earlier.items() if one.tuning) or "none",
+                        },
+                    )
+            else:
+                wanted = "features" if stage.tuning is None else "lower"
+                for number, entry in enumerate(self.data):
+                    if not getattr(entry, wanted):
+                        raise PydanticCustomError(
+                            "data",
+                            "data.{number}.{wanted}: is missing, and stage {name} reads it",
+                            {"number": number, "wanted": wanted, "name": name},
+                        )
+            earlier[name] = stage
+        return self
 
     @model_validator(mode="after")
     def _pairs_what_is_there(self) -> "RunConfig":

@@ -1,6 +1,7 @@
 """What there is to learn from: captions and images, features left in their stores."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +37,13 @@ class Images:
         self._keys, self._views = keys, [View.split(store.spec.preprocessing)[1] for store in stores]
         self._contexts = np.zeros((*store_of.shape, self.spec.context_width), np.float16)
         self._seen = np.zeros(store_of.shape, np.bool_)
+        self._change: Callable[[ImageFeatures], ImageFeatures] | None = None
+
+    def through(self, change: Callable[[ImageFeatures], ImageFeatures]) -> "Images":
+        """The same images, whose features are made of the stored ones when they are read."""
+        changed = copy.copy(self)
+        changed._change = change
+        return changed
 
     def __len__(self) -> int:
         return int(self._store_of.shape[1])
@@ -46,6 +54,8 @@ class Images:
         Of each image its first view, or with draws (from 0 to below 1) any.
         """
         views = self._drawn(images, draws)
+        if self._change is not None:
+            return self._change(self._read_stores(images, views))
         if not with_regions:
             unseen = np.flatnonzero(~self._seen[views, images])
             if len(unseen):

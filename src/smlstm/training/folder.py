@@ -6,6 +6,7 @@ runs/NAME/
   curves.png         loss and dev Sum of all stages
   model/             the last stage's best model (a link)
   sentences/         training captions as a language model reads them, if a stage wants that
+  features/          features of a backbone that a stage tuned, if a later stage reads them
   .STAGE.lock        who trains a stage: one process at a time
   pair/              two stages' models and their calibration, if the configuration wants a pair
   STAGE/
@@ -38,7 +39,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.pair = path / "pair"
+        self.pair, self.features = path / "pair", path / "features"
 
     def begin(self, config: RunConfig) -> None:
         """Write down what is going to happen."""

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smlstm.errors import SmlstmError
+from smlstm.errors import ConfigurationError, SmlstmError
 from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM
 from smlstm.scoring import choose_precision
@@ -33,13 +33,15 @@ from smlstm.training.distributed import Processes, SharedBatchLoss
 from smlstm.training.examples import CaptionTokens, Examples, Integers
 from smlstm.training.folder import StageFolder
 from smlstm.training.metrics_log import MetricsLog
-from smlstm.training.optimiser import learning_rate, make_optimiser
+from smlstm.training.optimiser import learning_rate, make_optimiser, set_rate
 from smlstm.training.phrases import CaptionPhrases
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
+from smlstm.training.tuning import as_saved, keep_tuned, seen_through
 from smlstm.training.watchers import Watcher
+from smlstm.vision.tuning import Tail
 
 TIME_IS_UP = "time is up"
 
@@ -57,6 +59,8 @@ class Stage:
     training: Examples
     dev: Examples
     processes: Processes = field(default_factory=Processes)
+    tail: Tail | None = None
+    """What of the backbone learns too, from lower features."""
 
 
 def train_stage(stage: Stage, checkpoint: Checkpoint | None, stopping: Stopping, watcher: Watcher) -> Progress:
@@ -72,17 +76,20 @@ class _Loop:
         self.name, self.stage, self.matcher, self.seed = job.name, job.config, job.matcher, job.seed
         self.folder, self.identity, self.processes = job.folder, job.identity, job.processes
         self.stopping, self.watcher = stopping, watcher
-        matcher, stage = job.matcher, job.config
+        matcher, stage, self.tail = job.matcher, job.config, job.tail
+        self.tunes = stage.tuning is not None and stage.tuning.learning_rate > 0
         self.device = next(matcher.parameters()).device
         self.training, self.dev = job.training, job.dev.some_images(stage.dev_images)
         self.tokens = encode_captions(
             matcher, self.training, job.folder.sentences, processes=job.processes, stopping=stopping, watcher=watcher
         )
-        self.side = math.isqrt(self.training.images.spec.regions)
+        spec = self.training.images.spec
+        regions = spec.regions if self.tail is None else self.tail.shape(spec.regions, spec.region_width)[0]
+        self.side = math.isqrt(regions)
         self.phrases = self._phrases(job) if stage.phrases else None
         self.batches = Batches(self.training.image_of, stage.batch_size, job.seed, together=stage.captions_together)
         self.loss = _make_loss(job)
-        self.optimiser = make_optimiser(stage, matcher)
+        self.optimiser = make_optimiser(stage, matcher, self.tail if self.tunes else None)
         self.progress = Progress()
         self.metrics = MetricsLog(job.name, stage, self.batches.size - 1, watcher)
         self.steps = len(self.batches) * stage.epochs
@@ -103,7 +110,15 @@ class _Loop:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
+        backbone = self.matcher.config.backbone
+        if self.tail is None and checkpoint.backbone not in ("", backbone):
+            raise ConfigurationError(
+                f"{self.name} was trained on features of {checkpoint.backbone}, now they are of {backbone}, which was "
+                f"tuned further: train it again with --fresh --stage {self.name}"
+            )
         self.matcher.load_state_dict(checkpoint.model)
+        if self.tail is not None and checkpoint.tail is not None:
+            self.tail.take(checkpoint.tail)
         self.optimiser.load_state_dict(checkpoint.optimiser)
         self.progress = checkpoint.progress
 
@@ -150,7 +165,7 @@ class _Loop:
         """Features and words of a batch; runs in the thread that reads ahead."""
         captions = self.processes.part(captions)
         images, row_of = np.unique(self.training.image_of[captions], return_inverse=True)
-        with_regions = needs_regions(self.matcher) or self.stage.region_dropout > 0
+        with_regions = self.tail is not None or needs_regions(self.matcher) or self.stage.region_dropout > 0
         # A batch has its own draws wherever and whenever it is read: the same captions never meet twice.
         draws = np.random.default_rng(seed_of(self.seed, "mirror", captions.tobytes().hex()))
         views = draws.random(len(images))
@@ -177,14 +192,14 @@ class _Loop:
         seed = seed_of(self.seed, "step", progress.step)
         torch.manual_seed(seed + self.processes.rank)  # dropout of units, regions and words
         generator = torch.Generator().manual_seed(seed)  # drawn negatives
-        for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(stage, progress.step, self.steps)
+        set_rate(self.optimiser, learning_rate(stage, progress.step, self.steps))
         self.optimiser.zero_grad(set_to_none=True)
         with autocast(stage.precision, self.device):
-            found: Tensor = self.loss(self._disturbed(batch.to(self.device)), generator)
+            seen = self._seen(batch.to(self.device))
+            found: Tensor = self.loss(self._disturbed(seen), generator)
         torch.autograd.backward(found.sum())
         parts = found.detach().cpu()
-        norm = float(nn.utils.clip_grad_norm_(self.matcher.parameters(), stage.clip or math.inf))
+        norm = float(nn.utils.clip_grad_norm_(self._learning(), stage.clip or math.inf))
         if not math.isfinite(norm) or not bool(parts.isfinite().all()):
             raise SmlstmError(
                 f"{self.name}: the loss or its gradient is not a number at step {progress.step + 1} (loss "
@@ -195,6 +210,17 @@ class _Loop:
         progress.step += 1
         pairs = len(batch.images) * len(batch.image_of) * self.processes.size
         self.metrics.step(float(parts[0]), float(parts[1]), norm, pairs)
+
+    def _learning(self) -> list[nn.Parameter]:
+        tuned = self.tail.learned().values() if self.tail is not None and self.tunes else ()
+        return [*self.matcher.parameters(), *tuned]
+
+    def _seen(self, batch: TrainingBatch) -> TrainingBatch:
+        """The batch with what the backbone makes of lower features by now."""
+        if self.tail is None:
+            return batch
+        with torch.set_grad_enabled(self.tunes):
+            return replace(batch, features=seen_through(self.tail, batch.features))
 
     def _disturbed(self, batch: TrainingBatch) -> TrainingBatch:
         """The batch as it is seen this time."""
@@ -236,7 +262,7 @@ class _Loop:
         better = found.sum > progress.best
         if better:
             progress.best, progress.best_epoch = found.sum, progress.epoch
-            self.matcher.save(self.folder.model)
+            self._keep(self.folder.model)
         self.metrics.write(
             "epoch",
             epoch=progress.epoch,
@@ -248,6 +274,11 @@ class _Loop:
         )
         self.watcher.dev(self.name, progress.epoch, found, better)
 
+    def _keep(self, folder: Path) -> None:
+        if self.tail is not None:
+            keep_tuned(self.matcher, self.tail)
+        self.matcher.save(folder)
+
     def _stop_here(self) -> None:
         """Leave a checkpoint; if the clock stopped us in an epoch, also say how good the model is by now."""
         self._save()
@@ -256,7 +287,7 @@ class _Loop:
         found = self._measure()
         better = found.sum > self.progress.best
         if better:
-            self.matcher.save(self.folder.model_at_stop)
+            self._keep(self.folder.model_at_stop)
         # Behind the checkpoint's end of the metrics: when the run goes on, this line is cut off.
         self.metrics.write(
             "stopped",
@@ -270,7 +301,7 @@ class _Loop:
 
     def _measure(self) -> DevMetrics:
         begin = time.monotonic()
-        found = dev_metrics(self.matcher, self.dev)
+        found = dev_metrics(self.matcher, self.dev if self.tail is None else as_saved(self.tail, self.dev))
         self.dev_seconds = time.monotonic() - begin
         return found
 
@@ -289,7 +320,14 @@ class _Loop:
         self.metrics.sync()
         write_checkpoint(
             self.folder.checkpoint,
-            Checkpoint(self.progress, self.identity, self.matcher.state_dict(), self.optimiser.state_dict()),
+            Checkpoint(
+                self.progress,
+                self.identity,
+                self.matcher.state_dict(),
+                self.optimiser.state_dict(),
+                None if self.tail is None else {name: each.detach() for name, each in self.tail.learned().items()},
+                "" if self.tail is not None else self.matcher.config.backbone,
+            ),
         )
         self.saved_at = time.monotonic()
 

@@ -14,7 +14,7 @@ from smlstm.pair.pair import save_pair
 from smlstm.training.config import PairConfig, RunConfig
 from smlstm.training.dev import DevMetrics, dev_scores
 from smlstm.training.folder import RunFolder
-from smlstm.training.read_examples import read_examples
+from smlstm.training.sources import Sources
 from smlstm.training.watchers import Watcher
 
 Scores = npt.NDArray[np.float32]
@@ -22,20 +22,22 @@ Integers = npt.NDArray[np.int64]
 
 
 @torch.inference_mode()
-def make_pair(config: RunConfig, wanted: PairConfig, run: RunFolder, device: torch.device, watcher: Watcher) -> None:
+def make_pair(  # noqa: PLR0917 - what a run knows
+    config: RunConfig, wanted: PairConfig, run: RunFolder, sources: Sources, device: torch.device, watcher: Watcher
+) -> None:
     """Score all of dev with all models of the pair, fit the calibration, and write `pair/`."""
     stages = list(dict.fromkeys([wanted.shortlist, wanted.reranker]))
     matchers = {stage: _as_saved(Matcher.load(run.stage(stage).best_model), wanted).to(device) for stage in stages}
     names: list[str] = []
     scores: dict[str, list[Scores]] = {stage: [] for stage in stages}
     images_of: list[Integers] = []
-    for entry in config.data:
+    for number, entry in enumerate(config.data):
         if not entry.dev:
             continue
-        _, dev, _ = read_examples([entry])
         names.append(entry.dataset.name)
-        watcher.notice(f"calibrating on dev of {names[-1]}: {len(dev):,} captions")
+        watcher.notice(f"calibrating on dev of {names[-1]}")
         for stage, matcher in matchers.items():
+            dev = sources.dev_of(stage, matcher, number)
             with watcher.scoring(f"Scoring dev of {names[-1]} with {stage}") as progress:
                 found, image_of = dev_scores(matcher, dev, progress)
             scores[stage].append(found)

@@ -11,7 +11,7 @@ from smlstm.data import Features, open_dataset, open_features
 from smlstm.data.entities import Entities, PhrasedPhoto
 from smlstm.errors import InputError
 from smlstm.text import tokenise
-from smlstm.training.config import DataConfig
+from smlstm.training.data_config import DataConfig
 from smlstm.training.examples import Examples, Images
 from smlstm.vision.views import AS_IT_IS, View
 

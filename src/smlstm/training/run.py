@@ -14,23 +14,24 @@ from smlstm.device import choose_device
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.matching.matcher import Matcher
 from smlstm.saving import KINDS
-from smlstm.text import Vocabulary
 from smlstm.training.batches import seed_of
 from smlstm.training.checkpoint import Checkpoint, difference, read_checkpoint
-from smlstm.training.config import DataConfig, RunConfig, StageConfig
+from smlstm.training.config import RunConfig, StageConfig
 from smlstm.training.curves import draw_curves
+from smlstm.training.data_config import DataConfig
 from smlstm.training.distributed import Processes
-from smlstm.training.examples import Examples
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
 from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
 from smlstm.training.make_pair import make_pair
 from smlstm.training.memory import keep_freed_memory
-from smlstm.training.read_examples import read_examples
 from smlstm.training.reading import ReadingStoppedError
 from smlstm.training.removed import without_removed
+from smlstm.training.sources import Source, Sources
 from smlstm.training.stopping import Stopping
 from smlstm.training.transfer import start_from_model
+from smlstm.training.tuning import make_tail, spec_above
 from smlstm.training.watchers import Watcher
+from smlstm.vision.tuning import Tail
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,15 @@ def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, hel
     checkpoints = {name: _find_checkpoint(config, name, run.stage(name), fresh) for name in names}
     device = choose_device(config.device)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    training, dev, notices = read_examples(config.data)
-    for notice in notices:
-        watcher.notice(notice)
-    vocabulary = Vocabulary.build(training.captions, config.vocabulary.minimum_count)
+    sources = Sources(config, run, processes, helpers.stopping, watcher)
+    for name in names:
+        if config.stage[name].tuning is not None and processes.size > 1:
+            raise ConfigurationError(
+                f"stage {name} tunes a backbone, which runs in one process: start it without torchrun"
+            )
+        sources.check(name)
     processes.wait()  # all have looked for checkpoints before any folder changes
-    world = World(config, run, vocabulary, training, dev, helpers)
+    world = World(config, run, sources, helpers)
     with ExitStack() as locks:
         if processes.first:
             run.path.mkdir(parents=True, exist_ok=True)
@@ -121,15 +125,27 @@ def _train_stages(
         if not finished:
             return results
     if config.pair is not None and processes.first and all(_finished(run.stage(name)) for name in config.stage):
-        make_pair(config, config.pair, run, device, watcher)
+        make_pair(config, config.pair, run, world.sources, device, watcher)
     return results
 
 
 def identity(config: RunConfig, name: str) -> dict[str, Any]:
     """What makes a stage's steps what they are: with another of these, a checkpoint does not fit."""
     whole = config.model_dump(mode="json", exclude={"name", "device", "stage", "pair"})
-    whole["data"] = dict(enumerate_as_text(whole["data"]))
+    unread = _unread(config.stage[name])
+    whole["data"] = dict(enumerate_as_text([_without(entry, unread) for entry in whole["data"]]))
     return {**whole, "stage": {name: config.stage[name].model_dump(mode="json", exclude={"checkpoint_seconds"})}}
+
+
+def _unread(stage: StageConfig) -> set[str]:
+    """Where features are that a stage does not read."""
+    if stage.features is not None:
+        return {"features", "views", "lower", "dev_lower"}
+    return {"lower", "dev_lower"} if stage.tuning is None else {"features", "views"}
+
+
+def _without(table: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in keys}
 
 
 def enumerate_as_text(items: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -202,37 +218,43 @@ class World:
 
     config: RunConfig
     run: RunFolder
-    vocabulary: Vocabulary
-    training: Examples
-    dev: Examples
+    sources: Sources
     helpers: _Helpers
 
     def stage(self, name: str, device: torch.device, new: bool) -> Stage:
         """A stage with its matcher as it starts; `new`: not one whose weights will come from a checkpoint."""
-        config = self.config.stage[name]
+        config, source = self.config.stage[name], self.sources.of(name)
+        tail = None if config.tuning is None else make_tail(source.training.images.spec)
         return Stage(
             name=name,
             config=config,
-            matcher=self._matcher(name, new).to(device),
+            matcher=self._matcher(name, source, tail, new).to(device),
             seed=seed_of(self.config.seed, name),
             folder=self.run.stage(name),
             identity=identity(self.config, name),
-            training=self.training,
-            dev=self.dev,
+            training=source.training,
+            dev=source.dev,
             processes=self.helpers.processes,
+            tail=None if tail is None else tail.to(device),
         )
 
-    def _matcher(self, name: str, new: bool) -> Matcher:
-        stage, spec = self.config.stage[name], self.training.images.spec
+    def _matcher(self, name: str, source: Source, tail: Tail | None, new: bool) -> Matcher:
+        stage, spec = self.config.stage[name], source.training.images.spec
+        if tail is not None:
+            spec = spec_above(tail, spec, source.dev.images.spec)
         settings = stage.matcher_config(spec)
         torch.manual_seed(seed_of(self.config.seed, name, "start"))
-        matcher = KINDS[stage.kind](settings, self.vocabulary)
-        for source in stage.sources if new else ():
-            trained = _load(source, self.run)
+        matcher = KINDS[stage.kind](settings, source.vocabulary)
+        matcher.tuned = source.tuned
+        for start in stage.sources if new else ():
+            trained = _load(start, self.run)
             # Parts, not every tensor of theirs.
             parts = dict.fromkeys(
                 taken.partition(".")[0].replace("_", " ") for taken in start_from_model(matcher, trained)
             )
+            if tail is not None and trained.tuned is not None:
+                tail.take(trained.tuned)
+                parts["backbone"] = None
             self.helpers.watcher.notice(f"{name} starts from a trained {trained.kind}: {', '.join(parts)}")
         return matcher
 

@@ -11,6 +11,10 @@ are the published ones, rounded when a network is built. (NNCF 3.4 on the same n
 0.22 of their mean size instead of 0.10, no faster, and scikit-learn and SciPy to install.) The file is made anew by
 
     python -m smlstm.vision.int8 OUT PHOTO...
+
+A network that was tuned needs a calibration of its own, in its own file (`tuning`):
+
+    python -m smlstm.vision.int8 --tuned MODEL/backbone.safetensors OUT/backbone.safetensors PHOTO...
 """
 
 import argparse
@@ -32,6 +36,7 @@ from smlstm.files import fingerprint
 from smlstm.vision.backbones import Backbone, load_backbone
 from smlstm.vision.backbones.efficientnet_lite import Block, Convolution, EfficientNetLite
 from smlstm.vision.decode import read_photo
+from smlstm.vision.tuning import INT8, is_tuned, published_name, read_tuned, with_tuned
 
 BACKBONE, GRID = "efficientnet-lite2", 10
 FILE = Path(__file__).with_suffix(".safetensors")
@@ -133,10 +138,17 @@ def calibrate(network: EfficientNetLite, pixels: Tensor) -> Calibration:
 def read_calibration(backbone: Backbone) -> tuple[Calibration, str]:
     """Read what was found for a backbone, and the hash of the file; other weights are refused."""
     instead = "take the runtime openvino, or auto"
-    if backbone.name != BACKBONE:
+    if not isinstance(backbone.network, EfficientNetLite) or published_name(backbone.name) != BACKBONE:
         raise ConfigurationError(f"8 bits are there for {BACKBONE} only, not for {backbone.name}: {instead}")
     if backbone.network.below is not None:
         raise ConfigurationError(f"8 bits are there for all blocks of {BACKBONE}, not for some of them: {instead}")
+    if backbone.calibration is not None:
+        parts = (part for name, each in sorted(backbone.calibration.items()) for part in (name, each.numpy().tobytes()))
+        return dict(backbone.calibration), fingerprint(parts)
+    if is_tuned(backbone.name):
+        raise ConfigurationError(
+            f"{backbone.name} was not calibrated for 8 bits (python -m smlstm.vision.int8 --tuned does it): {instead}"
+        )
     with safe_open(FILE, "pt") as file:
         expected = file.metadata()["weights_sha256"]
         if backbone.weights_sha256 != expected:
@@ -184,13 +196,18 @@ def main() -> None:
     """Calibrate on photos, and write what was found."""
     parser = argparse.ArgumentParser(prog="python -m smlstm.vision.int8", description=main.__doc__)
     parser.add_argument("out", type=Path, help="the file to write: FILE.safetensors")
+    parser.add_argument("--tuned", type=Path, help="the backbone.safetensors of a model; OUT has all of it and more")
     parser.add_argument("photos", type=Path, nargs="+", help="photos to calibrate on, some dozens; of training data")
     given = parser.parse_args()
-    backbone = load_backbone(BACKBONE, grid=GRID)
+    backbone, tuned = load_backbone(BACKBONE, grid=GRID), {}
+    if given.tuned is not None:
+        tuned = read_tuned(given.tuned)
+        backbone = with_tuned(backbone, tuned)
     assert isinstance(backbone.network, EfficientNetLite)
     photos = [backbone.preprocess(read_photo(path, at_least=backbone.input_size)) for path in given.photos]
     found = calibrate(backbone.network, torch.from_numpy(np.stack(photos)))
-    save_file(found, given.out, {"backbone": backbone.name, "weights_sha256": backbone.weights_sha256})
+    tensors = {**tuned, **{f"{INT8}{name}": each for name, each in found.items()}} if tuned else found
+    save_file(tensors, given.out, {"backbone": backbone.name, "weights_sha256": backbone.weights_sha256})
     print(f"{given.out}: {len(photos)} photos, {given.out.stat().st_size} bytes")
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlstm.errors import ConfigurationError, InputError
-from smlstm.vision.backbones import Backbone, has_fixed_grid, load_backbone
+from smlstm.vision.backbones import Backbone, has_fixed_grid
 from smlstm.vision.extract import Extractor
+from smlstm.vision.tuning import TunedWeights, load_tuned
 
 Regions = NDArray[np.float16]
 """M, I, F."""
@@ -43,12 +44,17 @@ class ReadsFeatures(Protocol):
         """D, width of the global context."""
 
 
-def load_backbone_for(model: ReadsFeatures, *, grid: int | None = None, weights: Path | None = None) -> Backbone:
-    """Load the backbone whose features a model reads; `grid` is the side of the square of regions, if another."""
+def load_backbone_for(
+    model: ReadsFeatures, tuned: TunedWeights | None, *, grid: int | None = None, weights: Path | None = None
+) -> Backbone:
+    """Load the backbone whose features a model reads, with what was tuned of it for the model.
+
+    `grid` is the side of the square of regions, if another.
+    """
     if not model.backbone:
         raise ConfigurationError("the model does not say which backbone made its features: it cannot read photos")
     side = trained_grid(model) if grid is None else grid
-    network = load_backbone(model.backbone, grid=side, weights=weights)
+    network = load_tuned(model.backbone, tuned, grid=side, published=weights)
     if (network.region_width, network.context_width) != (model.region_width, model.context_width):
         raise ConfigurationError(
             f"{model.backbone} gives regions of {network.region_width} and a context of {network.context_width}, the "
@@ -68,17 +74,20 @@ class PhotoReader:
     def __init__(
         self,
         model: ReadsFeatures,
+        tuned: TunedWeights | None = None,
         *,
         grid: int | None = None,
         runtime: str = "auto",
         backbone: Backbone | None = None,
     ) -> None:
-        self._model, self._grid, self._runtime, self._backbone = model, grid, runtime, backbone
+        self._model, self._tuned = model, tuned
+        self._grid, self._runtime, self._backbone = grid, runtime, backbone
 
     @cached_property
     def extractor(self) -> Extractor:
         """The backbone, ready to run."""
-        return Extractor(self._backbone or load_backbone_for(self._model, grid=self._grid), runtime=self._runtime)
+        backbone = self._backbone or load_backbone_for(self._model, self._tuned, grid=self._grid)
+        return Extractor(backbone, runtime=self._runtime)
 
     def read(self, photos: Sequence[str | Path]) -> tuple[Regions, Contexts]:
         """Features of photos in their order, as `smlstm extract` would store them; an unreadable one is refused."""

@@ -3,6 +3,7 @@
 import copy
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,8 @@ class Backbone:
     """How photos are seen: others than as they are, to train on."""
     rounded: str = ""
     """How a runtime rounds the network, where its features are not those of float32."""
+    calibration: Mapping[str, Tensor] | None = None
+    """What `int8` found for a tuned network."""
 
     def __post_init__(self) -> None:
         self.network.eval().requires_grad_(False)
