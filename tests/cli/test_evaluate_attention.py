@@ -92,3 +92,43 @@ def test_bad_input_is_refused_before_anything_is_measured(world, arguments, mess
     monkeypatch.setattr("smlstm.evaluation.attention_run.measure_removal", None)
     with pytest.raises(SmlstmError, match=message):
         evaluate(*(argument.format(w=world) for argument in arguments))
+
+
+@pytest.fixture(scope="module")
+def entities(world) -> Path:
+    """Phrases of the scenes: each caption's first two words, in the upper left quarter."""
+    folder = world / "entities"
+    for name in ("Annotations", "Sentences"):
+        (folder / name).mkdir(parents=True)
+    box = "<bndbox><xmin>0</xmin><ymin>0</ymin><xmax>32</xmax><ymax>32</ymax></bndbox>"
+    size = "<size><width>64</width><height>64</height></size>"
+    for record in open_dataset(world / "scenes").split("dev"):
+        stem = Path(record.key).stem
+        lines = [" ".join(["[/EN#1/other", *caption.split()[:2]]) + "]" for caption in record.captions]
+        (folder / "Sentences" / f"{stem}.txt").write_text("\n".join(lines))
+        (folder / "Annotations" / f"{stem}.xml").write_text(
+            f"<annotation>{size}<object><name>1</name>{box}</object></annotation>"
+        )
+    return folder
+
+
+def test_phrases_are_pointed_at_beside_chance_and_centre(world, data, entities):
+    text = evaluate(world / "full", world / "blind", *data, "--phrases", entities)
+    assert "16 phrases with boxes, 8 photos; chance 2" in text.splitlines()[0]
+    rows = [line.split()[:2] for line in text.splitlines()]
+    assert ["full", "alone"] in rows and ["blind", "plain"] in rows
+    content = json.loads(evaluate(world / "full", *data, "--phrases", entities, "--images", 3, "--json"))
+    (found,) = content["results"]
+    assert (found["model"], found["photos"], found["phrases"]) == ("full", 3, 6)
+    assert {"alone", "in its caption"} <= {each["name"] for each in found["maps"]}
+
+
+def test_who_cannot_point_is_told_before_anything_is_extracted(world, entities):
+    save_mnlm(world / "narrow", region_width=256, context_width=128)
+    with pytest.raises(SmlstmError, match="cannot point at a phrase"):
+        evaluate(world / "narrow", "--data", world / "scenes", "--phrases", entities)
+
+
+def test_a_folder_without_phrases_is_told(world, data, tmp_path):
+    with pytest.raises(SmlstmError, match="Annotations"):
+        evaluate(world / "full", *data, "--phrases", tmp_path)

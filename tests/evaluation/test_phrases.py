@@ -8,7 +8,7 @@ import torch
 
 from smlstm.data.entities import Phrase, PhrasedCaption, PhrasedPhoto
 from smlstm.errors import InputError
-from smlstm.evaluation.phrases import asked_phrases, measure_phrases, peak_box
+from smlstm.evaluation.phrases import _named, asked_phrases, can_point, measure_phrases, peak_box
 from smlstm.matching.batch import ImageFeatures, Saliency
 from tests.scoring import made
 
@@ -82,14 +82,31 @@ def test_the_box_around_a_peak():
     assert peak_box(grid) == (1, 1, 3, 3)
 
 
-@pytest.mark.parametrize("kind", ["full-paired-product-instance-whole", "full-gated-product", "scan", "dvsa", "mnlm"])
+def test_a_step_names_the_phrase_with_the_most_of_its_words():
+    asked = asked_phrases([photo(("a b c d e", [(0, 3, (0, 0, 9, 9)), (4, 5, (0, 0, 9, 9))]))], SIDE)
+    assert _named(np.array([0.2, 0.2, 0.2, 0.0, 0.4]), asked) == 0  # three words share what they have
+    assert _named(np.array([0.1, 0.1, 0.1, 0.0, 0.7]), asked) == 1
+    assert _named(np.array([0.1, 0.1, 0.1, 0.6, 0.1]), asked) is None  # a word of neither
+
+
+def test_who_can_point():
+    assert can_point(made.matcher("full-gated-product")) and can_point(made.matcher("scan"))
+    # This MNLM's images are projected from a context that is wider than a region.
+    assert not can_point(made.matcher("mnlm"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "full-paired-product-instance-whole",
+        "full-paired-product-instance-phrases",
+        "full-gated-product",
+        "scan",
+        "dvsa",
+    ],
+)
 def test_every_matcher_that_attends_can_be_asked(kind):
-    matcher = made.matcher(kind)
-    widths = made.WIDTHS
-    if kind == "mnlm" and widths["region_width"] != widths["context_width"]:
-        with pytest.raises(InputError, match="neither attention"):
-            measure_phrases(matcher, [photo(("a dog", [(0, 2, (0, 0, 20, 20))]))], _real(widths))
-        return
+    matcher, widths = made.matcher(kind), made.WIDTHS
     found = measure_phrases(matcher, [photo(("a dog runs", [(0, 2, (0, 0, 20, 20))]))], _real(widths))
     assert {"alone", "in its caption"} <= {each.name for each in found.maps}
     assert all(0 <= each.hits.value <= 1 for each in found.maps)

@@ -66,10 +66,15 @@ def measure_phrases_and_print(
 ) -> None:
     """The pointing game on phrases whose boxes people have drawn."""
     from smlstm.data.entities import Entities  # noqa: PLC0415 - torch takes seconds, --help should not
-    from smlstm.evaluation.attention_run import measure_on_phrases, read_phrase_gallery  # noqa: PLC0415
+    from smlstm.evaluation.attention_run import (  # noqa: PLC0415
+        measure_on_phrases,
+        read_phrase_gallery,
+        refuse_pointless,
+    )
     from smlstm.evaluation.evaluate import complete  # noqa: PLC0415
     from smlstm.evaluation.feature_plan import plan_features  # noqa: PLC0415
 
+    refuse_pointless(candidates)
     gallery = read_phrase_gallery(dataset, split, Entities(phrases), images)
     plans = plan_features(candidates, dataset, gallery.records, features=features, grid=grid)
     announce(gallery.notes, plans)

@@ -12,7 +12,7 @@ from smlstm.errors import InputError
 from smlstm.evaluation.attention import Done, Pointing, measure_pointing
 from smlstm.evaluation.gallery import Gallery, read_gallery, spoken_records
 from smlstm.evaluation.models import Candidate
-from smlstm.evaluation.phrases import PhrasePointing, measure_phrases
+from smlstm.evaluation.phrases import PhrasePointing, can_point, measure_phrases
 from smlstm.evaluation.removal import Filler, Removal, measure_removal
 from smlstm.matching.batch import ImageFeatures
 
@@ -103,6 +103,16 @@ def refuse_blind(candidates: Sequence[Candidate]) -> None:
             raise InputError(
                 f"{candidate.name} has no attention ({candidate.matcher.kind}): there is nothing to measure; "
                 "an sm-LSTM (full, att), DVSA or SCAN has"
+            )
+
+
+def refuse_pointless(candidates: Sequence[Candidate]) -> None:
+    """Refuse models that have no map of a phrase, before anything long begins."""
+    for candidate in candidates:
+        if not can_point(candidate.matcher):
+            raise InputError(
+                f"{candidate.name} ({candidate.matcher.kind}) has neither attention nor a joint space that regions can "
+                "be projected into: it cannot point at a phrase; an sm-LSTM, DVSA, SCAN or an MNLM can"
             )
 
 

@@ -145,8 +145,6 @@ def measure_phrases(
                     maps.setdefault(name, np.zeros((len(asked), side * side)))[own] = found
             if progress is not None:
                 progress(numbers[-1] + 1, len(photos))
-    if not maps:
-        raise InputError(f"a {matcher.kind} matcher of these sizes has neither attention nor a joint space for regions")
     scores = tuple(_judge(name, found, asked, side, seed) for name, found in maps.items())
     return PhrasePointing(
         scores,
@@ -241,11 +239,8 @@ def _plain(
     matcher: Matcher, features: ImageFeatures, asked: Sequence[Asked], offset: int
 ) -> tuple[Tensor, Tensor] | None:
     """Cosines of phrases and regions in the joint space of the whole image (P, I), and the regions' lengths there."""
-    if isinstance(matcher, MNLM):
-        projection: torch.nn.Linear | None = matcher.image
-    else:
-        projection = matcher.image_whole if isinstance(matcher, SMLSTM) else None
-    if projection is None or matcher.config.context_width != matcher.config.region_width:
+    projection = _projection(matcher)
+    if projection is None:
         return None
     regions = scaled(features.regions.to(projection.weight.device, projection.weight.dtype))
     photos = torch.tensor([each.photo - offset for each in asked])
@@ -255,6 +250,23 @@ def _plain(
     lengths = torch.linalg.vector_norm(places, dim=2)
     cosines = torch.einsum("pie,pe->pi", functional.normalize(places, dim=2)[photos], functional.normalize(said, dim=1))
     return cosines.double().cpu(), lengths[photos].double().cpu()
+
+
+def _projection(matcher: Matcher) -> torch.nn.Linear | None:
+    """How the joint space of whole images sees a region; None where it cannot."""
+    projection: torch.nn.Linear | None = None
+    if isinstance(matcher, MNLM):
+        projection = matcher.image
+    elif isinstance(matcher, SMLSTM):
+        projection = matcher.image_whole
+    if projection is None or matcher.config.context_width != matcher.config.region_width:
+        return None
+    return projection
+
+
+def can_point(matcher: Matcher) -> bool:
+    """Whether there is any map of a phrase to measure."""
+    return matcher.attends or _projection(matcher) is not None
 
 
 def _smoothed(maps: Tensor) -> Tensor:
