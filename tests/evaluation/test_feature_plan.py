@@ -9,7 +9,7 @@ from smlstm.errors import InputError
 from smlstm.evaluation import feature_plan
 from smlstm.evaluation.feature_plan import plan_features
 from smlstm.evaluation.models import load_candidates
-from smlstm.vision import photo_features
+from smlstm.vision import tuning
 from smlstm.vision.extract import ExtractedBatch, Skipped
 from smlstm.vision.photo_header import About
 from tests.evaluation.made import SPEC, WIDTH, save_mnlm, write_scenes
@@ -51,7 +51,7 @@ def made(monkeypatch, tmp_path):
         asked.append((name, grid))
         return MadeBackbone()
 
-    monkeypatch.setattr(photo_features, "load_backbone", load)
+    monkeypatch.setattr(tuning, "load_backbone", load)
     monkeypatch.setattr(feature_plan, "Extractor", MadeExtractor)
     monkeypatch.setenv("SMLSTM_CACHE", str(tmp_path / "cache"))
     return asked

@@ -12,55 +12,34 @@ import os
 import shutil
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from smlstm.errors import ConfigurationError, SmlstmError
-from smlstm.matching.matcher import Matcher
 from smlstm.model import MNLM, SMLSTM
 from smlstm.scoring import choose_precision
 from smlstm.training.augmentation import cover_regions, drop_regions, drop_words
 from smlstm.training.batches import Batches, seed_of
 from smlstm.training.checkpoint import Checkpoint, Progress, write_checkpoint
-from smlstm.training.config import StageConfig
 from smlstm.training.dev import DevMetrics, dev_metrics
-from smlstm.training.distributed import Processes, SharedBatchLoss
-from smlstm.training.examples import CaptionTokens, Examples, Integers
-from smlstm.training.folder import StageFolder
+from smlstm.training.distributed import SharedBatchLoss
+from smlstm.training.examples import CaptionTokens, Integers
 from smlstm.training.metrics_log import MetricsLog
 from smlstm.training.optimiser import learning_rate, make_optimiser, set_rate
 from smlstm.training.phrases import CaptionPhrases
 from smlstm.training.prefetch import prefetch
 from smlstm.training.reading import encode_captions
+from smlstm.training.stage import Stage
 from smlstm.training.step import BatchLoss, TrainingBatch, needs_regions
 from smlstm.training.stopping import Stopping
 from smlstm.training.tuning import as_saved, keep_tuned, seen_through
 from smlstm.training.watchers import Watcher
-from smlstm.vision.tuning import Tail
 
 TIME_IS_UP = "time is up"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What is trained, how, on what, and where it is kept."""
-
-    name: str
-    config: StageConfig
-    matcher: Matcher
-    seed: int
-    folder: StageFolder
-    identity: dict[str, Any]
-    training: Examples
-    dev: Examples
-    processes: Processes = field(default_factory=Processes)
-    tail: Tail | None = None
-    """What of the backbone learns too, from lower features."""
 
 
 def train_stage(stage: Stage, checkpoint: Checkpoint | None, stopping: Stopping, watcher: Watcher) -> Progress:
@@ -199,7 +178,7 @@ class _Loop:
             found: Tensor = self.loss(self._disturbed(seen), generator)
         torch.autograd.backward(found.sum())
         parts = found.detach().cpu()
-        norm = float(nn.utils.clip_grad_norm_(self._learning(), stage.clip or math.inf))
+        norm = self._clipped_norm()
         if not math.isfinite(norm) or not bool(parts.isfinite().all()):
             raise SmlstmError(
                 f"{self.name}: the loss or its gradient is not a number at step {progress.step + 1} (loss "
@@ -211,9 +190,12 @@ class _Loop:
         pairs = len(batch.images) * len(batch.image_of) * self.processes.size
         self.metrics.step(float(parts[0]), float(parts[1]), norm, pairs)
 
-    def _learning(self) -> list[nn.Parameter]:
-        tuned = self.tail.learned().values() if self.tail is not None and self.tunes else ()
-        return [*self.matcher.parameters(), *tuned]
+    def _clipped_norm(self) -> float:
+        """Cut the gradient to size, a backbone's by itself, so that the matcher learns as it would alone; its norm."""
+        parts: list[list[nn.Parameter]] = [list(self.matcher.parameters())]
+        if self.tail is not None and self.tunes:
+            parts.append(list(self.tail.learned().values()))
+        return math.hypot(*(float(nn.utils.clip_grad_norm_(part, self.stage.clip or math.inf)) for part in parts))
 
     def _seen(self, batch: TrainingBatch) -> TrainingBatch:
         """The batch with what the backbone makes of lower features by now."""

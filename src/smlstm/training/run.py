@@ -21,12 +21,13 @@ from smlstm.training.curves import draw_curves
 from smlstm.training.data_config import DataConfig
 from smlstm.training.distributed import Processes
 from smlstm.training.folder import RunFolder, StageFolder, read_metrics
-from smlstm.training.loop import TIME_IS_UP, Stage, train_stage
+from smlstm.training.loop import TIME_IS_UP, train_stage
 from smlstm.training.make_pair import make_pair
 from smlstm.training.memory import keep_freed_memory
 from smlstm.training.reading import ReadingStoppedError
 from smlstm.training.removed import without_removed
 from smlstm.training.sources import Source, Sources
+from smlstm.training.stage import Stage
 from smlstm.training.stopping import Stopping
 from smlstm.training.transfer import start_from_model
 from smlstm.training.tuning import make_tail, spec_above

@@ -45,7 +45,7 @@ class ReadsFeatures(Protocol):
 
 
 def load_backbone_for(
-    model: ReadsFeatures, tuned: TunedWeights | None, *, grid: int | None = None, weights: Path | None = None
+    model: ReadsFeatures, tuned: TunedWeights | None = None, *, grid: int | None = None, weights: Path | None = None
 ) -> Backbone:
     """Load the backbone whose features a model reads, with what was tuned of it for the model.
 
