@@ -152,7 +152,7 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
                     offered = searched(weights, regions, sum(q[j] * w[j] for j in range(len(w))))
                 own, asking = context if in_context else None, part(weights, "image_attention")
                 if config.modulation == "paired":
-                    asking["output.weight"] = asking["output.weight"] / np.abs(asking["output.weight"]).sum()
+                    asking["output.weight"] = 0.2 * asking["output.weight"] / np.abs(asking["output.weight"]).sum()
                 p = attend(asking, config.modulation, own, regions, h, offered)
             p_maps.append(p)
             q_maps.append(q)

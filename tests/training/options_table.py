@@ -155,9 +155,9 @@ def _shipped() -> list[tuple[str, dict[str, Any]]]:
 
 
 def _differs(kind: str, model: dict[str, Any], name: str) -> bool:
-    """Whether a saved model has something else than the default; it names every setting."""
+    """Whether a saved model has something else than the default; it names every setting of its day."""
     field = KINDS[kind].config_type.model_fields.get(name)
-    return field is not None and model[name] != field.get_default()
+    return field is not None and name in model and model[name] != field.get_default()
 
 
 _KINDS = {"smlstm": "sm-lstm", "vsepp": "vse++"}

@@ -43,10 +43,10 @@ class ContextModulatedAttention(nn.Module):
         attention_width: int,
         modulation: Literal["separate", "joint", "gated", "paired"],
         *,
-        bounded: bool = False,
+        bound: float | None = None,
     ) -> None:
         super().__init__()
-        self.modulation, self.bounded = modulation, bounded
+        self.modulation, self.bound = modulation, bound
         self.candidate = nn.Linear(candidate_width, attention_width)  # W_a, b_a
         # One bias is enough where the terms are added before the non-linearity.
         own_bias = modulation == "separate"
@@ -62,7 +62,7 @@ class ContextModulatedAttention(nn.Module):
     def weight(self) -> Tensor:
         """w_p, or u_p where the logit is bounded; A."""
         weight = self.output.weight[0]
-        return weight / weight.abs().sum() if self.bounded else weight
+        return weight if self.bound is None else self.bound * weight / weight.abs().sum()
 
     def keys(self, candidates: Tensor) -> Tensor:
         """The candidates' own term; B, C, candidate width -> B, C, A."""

@@ -4,10 +4,11 @@ The paper wants "a pair of instances describing the same semantic concept", but 
 of the sentence only through h, and at the first step not at all. Here the sentence attends first, and
 
     f_ti = (u_p * tanh(m W_m + h_{t-1} W_h + b_h)) . sig(a_i W_a + b_a) + b_p + g (a~_i U + b_u) . unit(w'_t V + b_v)
-    u_p  = w_p / sum |w_p|
+    u_p  = 0.2 w_p / sum |w_p|
 
-The first term is `gated`'s: m says where something is, h what was seen before. u_p bounds it to 1 either way: left
-free, it cost 6 points of pointing in trials (docs/experiments.md). The second is what is sought, the words that are
+The first term is `gated`'s: m says where something is, h what was seen before. u_p bounds it to 0.2 either way: photos
+and captions alone teach it to look at what tells one photo from another, whatever is sought. Left free it cost 6 points
+of pointing in trials, bounded by 1 still 3 (docs/experiments.md). The second is what is sought, the words that are
 attended to at this very step, in the space where instances are compared (comparison.py): what is looked for and what
 is compared cannot drift apart. a~_i is a region with its neighbours on the grid, by a learned kernel of 3 x 3 that sums
 to 1: one region alone sees too little of a thing to tell its place. Regions that are no square grid have no neighbours.
@@ -27,6 +28,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _SMALLEST = 1e-6
+BOUND = 0.2
+"""Of what context and history may add to a region's logit, either way."""
 
 
 class Search(nn.Module):
@@ -34,7 +37,7 @@ class Search(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernel = nn.Parameter(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0]))
+        self.kernel = nn.Parameter(torch.zeros(9))
         self.gain = nn.Parameter(torch.tensor(0.5))  # g
         self.held = nn.Parameter(torch.tensor(5.0))  # c
 
