@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from smlstm.errors import InputError
+from smlstm.model import MNLMConfig
 from smlstm.model.phrases import over_words, pooled
 from smlstm.text.word_groups import phrase_numbers
 from tests.model.conftest import SENTENCES, random_features
@@ -63,6 +64,14 @@ def test_each_word_still_has_a_map_of_its_own(model):
     assert not torch.allclose(maps[0, 1], maps[0, 2])  # red, dog
 
 
+def test_some_sentences_of_a_batch_may_have_fewer_phrases(model):
+    images, sentences = model.encode_images(random_features()), model.encode_sentences([SENTENCES[3], "dog"])
+    some = model.attend(images, sentences, torch.tensor([[0, 1]]))
+    alone = model.attend(images, model.encode_sentences(["dog"]), torch.tensor([[0, 0]]))
+    torch.testing.assert_close(some.sentence[:, :, :1], alone.sentence)
+    assert not some.sentence[:, :, 1:].any()
+
+
 def test_company_changes_nothing(model):
     images = model.encode_images(random_features())
     together = model.score(images, model.encode_sentences(SENTENCES))
@@ -100,3 +109,13 @@ def test_own_pieces_stand_beside_what_is_read(make):
 def test_own_pieces_want_a_language_model(make):
     with pytest.raises(ValueError, match="own_pieces is set"):
         make(own_pieces=True)
+
+
+def test_no_sentences_at_all_are_read(make):
+    model = make(words="phrases", modulation="paired", language_model="minilm", own_pieces=True, word_width=768)
+    assert len(model.encode_sentences([])) == 0
+
+
+def test_every_kind_refuses_pieces_of_no_language_model():
+    with pytest.raises(ValueError, match="own_pieces is set"):
+        MNLMConfig(region_width=6, context_width=6, sentence_width=4, own_pieces=True)

@@ -3,19 +3,22 @@
 import csv
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from smlstm.matching.batch import ImageFeatures
-from smlstm.model import ObjectiveConfig
+from smlstm.model import SMLSTM, ObjectiveConfig, SMLSTMConfig
 from smlstm.text import Vocabulary, tokenise
 from smlstm.text.word_groups import named_things
 from smlstm.training import read_config, train
 from smlstm.training.augmentation import cover_regions
-from smlstm.training.phrases import CaptionPhrases, Sought, regions_in, sought_loss
+from smlstm.training.examples import Images
+from smlstm.training.phrases import CaptionPhrases, Sought, phrase_loss, regions_in, sought_loss
 from smlstm.training.read_examples import read_examples
+from smlstm.training.step import BatchLoss, TrainingBatch, score_grid
 from smlstm.vision.views import Part
 
 OBJECTIVE = ObjectiveConfig(form="contrast", temperature=0.5)
@@ -102,6 +105,86 @@ def test_phrases_are_of_the_batchs_images_and_captions(recipe, marked, boxes):
     for each in (found.alone, found.in_captions):
         assert each.elsewhere[torch.arange(len(each)), each.image_of].all()
     assert found.in_captions.inside.any() == boxes
+
+
+@pytest.fixture
+def learner(recipe, marked):
+    """A small sm-LSTM of phrases, a batch of two images with their captions, and the batch's phrases."""
+    training, _, _ = read_examples(read_config(recipe, [f"data.0.entities={marked}"]).data)
+    vocabulary = Vocabulary.build(training.captions, 1)
+    sizes = {"word_width": 8, "embedding_width": 8, "sentence_width": 8, "attention_width": 6, "hidden_width": 5}
+    torch.manual_seed(0)
+    model = SMLSTM(
+        SMLSTMConfig(
+            region_width=24, context_width=24, similarity_width=7, modulation="paired", words="phrases", **sizes
+        ),
+        vocabulary,
+    )
+    bank = CaptionPhrases(training, boxes=True, limit=16)
+    images = np.array([3, 8])
+    captions = np.flatnonzero(np.isin(training.image_of, images))
+    row_of = np.searchsorted(images, training.image_of[captions])
+    tokens = bank.examples(training).encode(vocabulary, 16, phrases=True)
+    phrases = bank.batch(
+        images, captions, row_of, tokens, parts=[Part()] * 2, side=4, in_captions=True, draws=np.random.default_rng(0)
+    )
+    said = training.encode(vocabulary, 16, phrases=True).select(captions)
+    batch = TrainingBatch(
+        training.images.read(images), said, torch.from_numpy(row_of), torch.from_numpy(images), phrases
+    )
+    return model, batch
+
+
+def test_the_loss_of_phrases_is_added_by_its_weight(learner):
+    model, batch = learner
+    without, once, twice = (BatchLoss(model, OBJECTIVE, phrases=weight)(batch)[0] for weight in (0.0, 1.0, 2.0))
+    images, captions = model.encode_images(batch.features), model.encode_sentences(batch.tokens)
+    alone = model.encode_sentences(batch.phrases.tokens)
+    expected = phrase_loss(model, images, (alone, captions), batch.phrases, OBJECTIVE)
+    torch.testing.assert_close(once - without, expected)
+    torch.testing.assert_close(twice - without, 2 * expected)
+
+
+def test_phrases_teach_as_they_are_read_alone_and_in_captions(learner):
+    model, batch = learner
+    images, captions = model.encode_images(batch.features), model.encode_sentences(batch.tokens)
+    sentences = (model.encode_sentences(batch.phrases.tokens), captions)
+    both = phrase_loss(model, images, sentences, batch.phrases, OBJECTIVE)
+    alone = phrase_loss(model, images, sentences, replace(batch.phrases, in_captions=None), OBJECTIVE)
+    where = batch.phrases.in_captions
+    read = captions.candidates[captions.mask]
+    within = sought_loss(*model.seek(images, read, where.image_of), where, OBJECTIVE)
+    torch.testing.assert_close(both, (alone + within) / 2)
+
+
+def test_a_grid_in_blocks_has_the_same_maps(learner):
+    model, batch = learner
+    images, captions = model.encode_images(batch.features), model.encode_sentences(batch.tokens)
+    matched = torch.stack([batch.image_of, torch.arange(len(batch.image_of))], 1)
+    scores, seen = score_grid(model, images, captions, matched)
+    in_blocks, seen_in_blocks = score_grid(model, images, captions, matched, grid_bytes=1)
+    torch.testing.assert_close(in_blocks, scores)
+    torch.testing.assert_close(seen_in_blocks.sentence, seen.sentence)
+
+
+def test_boxes_are_placed_by_the_view_that_is_read(recipe, marked, tmp_path, monkeypatch):
+    drawn: dict[str, list[list[float]]] = {"read": [], "parts": []}
+    for name, place in (("read", 2), ("parts", 1)):
+        original = getattr(Images, name)
+
+        def spy(self, *args, original=original, name=name, place=place):
+            if len(args) > place and args[place] is not None:
+                drawn[name].append(args[place].tolist())
+            return original(self, *args)
+
+        monkeypatch.setattr(Images, name, spy)
+    settings = [f"data.0.entities={marked}", "stage.smlstm.phrases=1.0", 'stage.smlstm.model.modulation="paired"']
+    train(
+        read_config(recipe, [*settings, "stage.smlstm.epochs=1", "stage.smlstm.start_from=[]"]),
+        tmp_path / "run",
+        stages=["smlstm"],
+    )
+    assert drawn["parts"] and drawn["read"] == drawn["parts"]
 
 
 @pytest.mark.parametrize(("boxes", "words"), [(False, "blstm"), (True, "phrases")])

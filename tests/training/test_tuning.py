@@ -233,6 +233,30 @@ def test_dev_may_be_measured_on_a_larger_grid(tuned_recipe, world, tmp_path):
     assert Matcher.load(tmp_path / "run" / "eyes" / "model").config.regions == 9
 
 
+def test_data_without_dev_need_no_photos_as_they_are(tuned_recipe, world, tmp_path):
+    """One more dataset that is only there to learn from, in augmented views, beside a dev of another grid."""
+    settings = [f"data.0.dev_lower={world / 'lower-3'}", f"data.0.lower={world / 'lower-1'}"]
+    text = tuned_recipe.read_text()
+    more = text[text.index("[[data]]") : text.index("[vocabulary]")]
+    tuned_recipe.write_text(text.replace(more, more + more, 1))
+    settings += [f"data.1.lower={world / 'lower-1'}", "data.1.dev=false"]
+    train(read_config(tuned_recipe, settings), tmp_path / "run", stages=["eyes"])
+    assert Matcher.load(tmp_path / "run" / "eyes" / "model").config.regions == 9
+
+
+def test_the_backbones_gradient_is_clipped_by_itself(tuned_recipe, tmp_path, monkeypatch):
+    clipped = []
+    clip = torch.nn.utils.clip_grad_norm_
+    monkeypatch.setattr(
+        torch.nn.utils,
+        "clip_grad_norm_",
+        lambda part, most: clipped.append((len(part), most)) or clip(part, most),
+    )
+    train(read_config(tuned_recipe, ["stage.eyes.epochs=1", "stage.eyes.clip=0.5"]), tmp_path / "run", stages=["eyes"])
+    matcher = Matcher.load(tmp_path / "run" / "eyes" / "model")
+    assert set(clipped) == {(len(list(matcher.parameters())), 0.5), (len(matcher.tuned), 0.5)}
+
+
 def test_tuning_goes_on_from_what_was_tuned(run, tuned_recipe, tmp_path):
     folder, _ = run
     settings = [f"stage.eyes.start_from={folder / 'eyes' / 'model'}", "stage.eyes.epochs=1"]
@@ -250,6 +274,7 @@ def test_a_backbone_that_does_not_learn_stays_the_tuned_one(run, tuned_recipe, t
         f"stage.smlstm.start_from={folder / 'eyes' / 'model'}",
         "stage.smlstm.tuning.learning_rate=0",
         "stage.smlstm.phrases=1",
+        'stage.smlstm.model.modulation="paired"',
     ]
     recipe = tuned_recipe.read_text().replace('[stage.smlstm.features]\nof = "eyes"\n', "")
     tuned_recipe.write_text(recipe)

@@ -115,7 +115,7 @@ def extract(
     records = list(islice(found.records if split is None else found.split(split), limit))
     if mirrored and augmented is not None:
         raise ConfigurationError("--augmented mirrors half of the photos itself: leave --mirrored out")
-    if Path(backbone).is_dir():
+    if (Path(backbone) / "config.json").is_file():
         matcher = load_matcher(Path(backbone))
         network = load_backbone_for(matcher.config, matcher.tuned, grid=grid, weights=weights)
     else:

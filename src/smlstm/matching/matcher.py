@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from smlstm.errors import InputError
@@ -60,6 +60,12 @@ class MatcherConfig(BaseModel):
         description="the backbone whose features it was trained on, as the feature store names it; with `+` and the "
         "beginning of a hash, one that was tuned",
     )
+
+    @model_validator(mode="after")
+    def _pieces_are_the_language_models(self) -> "MatcherConfig":
+        if self.own_pieces and not self.language_model:
+            raise ValueError("own_pieces is set, but only a language model has pieces: set language_model too")
+        return self
 
     @property
     def read_width(self) -> int:

@@ -95,8 +95,6 @@ class SMLSTMConfig(MatcherConfig):
             raise ValueError("context_words is `both`, but only global_score has use for it: set it, or leave this out")
         if self.image_pooling == "max" and not self.global_score:
             raise ValueError("image_pooling is `max`, but only global_score has use for it: set it, or leave this out")
-        if self.own_pieces and not self.language_model:
-            raise ValueError("own_pieces is set, but only a language model has pieces: set language_model too")
         vector_width = self.read_width if self.language_model else self.embedding_width
         if self.words != "blstm" and self.word_width != vector_width:
             raise ValueError(f"word_width is {self.word_width}, but words are vectors of {vector_width}: set it so")

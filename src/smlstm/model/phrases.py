@@ -14,17 +14,17 @@ from torch import Tensor
 
 def pooled(words: Tensor, phrases: Tensor) -> tuple[Tensor, Tensor]:
     """Words (N, J, width) as phrases (N, K, width), and which of these are real (N, K); phrases count from 1; N, J."""
-    shares = _shares(phrases, words.dtype)
+    shares = _shares(phrases, int(phrases.max()) if phrases.numel() else 0, words.dtype)
     return shares @ words, shares.any(2)
 
 
 def over_words(saliency: Tensor, phrases: Tensor) -> Tensor:
     """Saliency of phrases (N, n, K) as that of their words (N, n, J), each phrase's shared evenly."""
-    return saliency @ _shares(phrases, saliency.dtype)[:, : saliency.shape[2]]
+    return saliency @ _shares(phrases, saliency.shape[2], saliency.dtype)
 
 
-def _shares(phrases: Tensor, dtype: torch.dtype) -> Tensor:
-    """What each word is worth in each phrase; N, K, J."""
-    numbers = torch.arange(1, int(phrases.max()) + 1 if phrases.numel() else 1, device=phrases.device)
+def _shares(phrases: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    """What each word is worth in each of K phrases; N, K, J."""
+    numbers = torch.arange(1, count + 1, device=phrases.device)
     of = (phrases[:, None] == numbers[:, None]).to(dtype)
     return of / of.sum(2, keepdim=True).clamp(min=1)

@@ -30,7 +30,8 @@ class ReadWords(nn.Module):
     def forward(self, tokens: Tokens) -> Tensor:
         """Word vectors; N, J, width."""
         assert tokens.vectors is not None
-        parts = tokens.vectors.view(*tokens.vectors.shape[:2], self.parts, -1)
+        count, words, width = tokens.vectors.shape
+        parts = tokens.vectors.view(count, words, self.parts, width // self.parts)
         return (parts * torch.rsqrt(parts.square().mean(3, keepdim=True) + 1e-6)).flatten(2)
 
 

@@ -165,6 +165,7 @@ def save_pair(
     half: bool = False,
 ) -> None:
     """Write a pair as `load_pair` reads it; `measured` is for people, `half` halves the files."""
+    Pair(cast(MNLM, shortlist), reranker, calibration or Calibration())  # refuses two that do not fit together
     for matcher, part in ((shortlist, SHORTLIST), (reranker, RERANKER)):
         save(_halved(matcher) if half else matcher, folder / part, with_backbone=False)
     save_backbone(reranker, folder)

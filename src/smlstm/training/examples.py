@@ -115,7 +115,7 @@ class Examples:
         rows = [vocabulary.encode(caption, limit).ids for caption in self.captions]
         lengths = np.array([len(row) for row in rows], np.int64)
         ids = np.zeros((len(rows), int(lengths.max(initial=1))), np.int32)
-        numbers = np.zeros(ids.shape, np.int8) if phrases else None
+        numbers = np.zeros(ids.shape, np.int32) if phrases else None
         for place, row in enumerate(rows):
             ids[place, : len(row)] = row
             if numbers is not None:
@@ -130,7 +130,7 @@ class CaptionTokens:
     ids: npt.NDArray[np.int32]
     lengths: Integers
     vectors: "ReadCaptions | None" = None
-    phrases: npt.NDArray[np.int8] | None = None
+    phrases: npt.NDArray[np.int32] | None = None
 
     def select(self, captions: Integers) -> Tokens:
         """Some captions, padded to the longest of them."""

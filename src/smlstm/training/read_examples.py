@@ -56,7 +56,8 @@ def read_examples(
     for number, (entry, places) in enumerate(zip(data, stores, strict=True)):
         dataset = open_dataset(entry.dataset, entry.split_scheme)
         training.append(_open_views(opener, places.training, stores[0].training[0]))
-        dev.append(_open_views(opener, (places.dev,), stores[0].dev, as_they_are=True))
+        measured_on = next((each.dev for known, each in zip(data, stores, strict=True) if known.dev), places.dev)
+        dev.append(_open_views(opener, (places.dev,), measured_on, as_they_are=True) if entry.dev else [])
         notices += [f"{entry.dataset.name}: {note}" for note in dataset.notes]
         for split, opened in (("train", training), ("dev", dev if entry.dev else None)):
             if opened is None:

@@ -253,6 +253,11 @@ class World:
             parts = dict.fromkeys(
                 taken.partition(".")[0].replace("_", " ") for taken in start_from_model(matcher, trained)
             )
+            if tail is None and trained.config.backbone not in ("", matcher.config.backbone):
+                self.helpers.watcher.notice(
+                    f"{name} starts from a {trained.kind} of {trained.config.backbone}, but reads features of "
+                    f"{matcher.config.backbone}: what it knows of regions does not hold there"
+                )
             if tail is not None and trained.tuned is not None:
                 tail.take(trained.tuned)
                 parts["backbone"] = None
