@@ -81,15 +81,15 @@ def searched(weights: Weights, regions: Array, said: Array) -> Array:
     query = linear(weights, "comparison.sentence", said)
     found = []
     for i, region in enumerate(regions):
-        seen = region
+        place = linear(weights, "comparison.image", region)
         if side * side == len(regions) and side > 1:
             y, x = divmod(i, side)
-            seen = np.zeros_like(region)
+            place = np.zeros_like(place)
             for dy in (-1, 0, 1):
                 for dx in (-1, 0, 1):
-                    near = min(max(y + dy, 0), side - 1) * side + min(max(x + dx, 0), side - 1)
-                    seen = seen + kernel[dy + 1, dx + 1] * regions[near]
-        place = linear(weights, "comparison.image", seen)
+                    if 0 <= y + dy < side and 0 <= x + dx < side:
+                        near = linear(weights, "comparison.image", regions[(y + dy) * side + x + dx])
+                        place = place + kernel[dy + 1, dx + 1] * near
         found.append(weights["search.gain"] * place @ query / np.linalg.norm(query))
     return np.array(found)
 

@@ -11,7 +11,8 @@ and captions alone teach it to look at what tells one photo from another, whatev
 of pointing in trials, bounded by 1 still 3 (docs/experiments.md). The second is what is sought, the words that are
 attended to at this very step, in the space where instances are compared (comparison.py): what is looked for and what
 is compared cannot drift apart. a~_i is a region with its neighbours on the grid, by a learned kernel of 3 x 3 that sums
-to 1: one region alone sees too little of a thing to tell its place. Regions that are no square grid have no neighbours.
+to 1, nothing beyond the edges: one region alone sees too little of a thing to tell its place. Regions that are no
+square grid have no neighbours.
 
 Words that were attended to at earlier steps are held back, so that steps name different things:
 
@@ -59,13 +60,15 @@ class Search(nn.Module):
 
 @cache
 def _neighbours(side: int) -> Tensor:
-    """For each place of the kernel, which region it finds beside each; beyond an edge, the one at the edge. 9, I, I."""
+    """For each place of the kernel, which region it finds beside each; beyond an edge there is none. 9, I, I."""
     rows, columns = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
     found = []
     for down in (-1, 0, 1):
         for across in (-1, 0, 1):
-            near = (rows + down).clamp(0, side - 1) * side + (columns + across).clamp(0, side - 1)
-            found.append(functional.one_hot(near.flatten(), side * side))
+            y, x = rows + down, columns + across
+            there = (y >= 0) & (y < side) & (x >= 0) & (x < side)
+            near = (y * side + x).where(there, torch.tensor(0))
+            found.append(functional.one_hot(near.flatten(), side * side) * there.view(-1, 1))
     return torch.stack(found)
 
 
