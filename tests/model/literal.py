@@ -146,8 +146,10 @@ def smlstm(config, weights: Weights, regions: Array, context: Array, ids: list[i
                 held = offered = 0.0
                 if config.modulation == "paired" and q_maps:
                     held = -weights["search.held"] * sum(q_maps)
-                own = n if in_context else None
-                q = attend(part(weights, "sentence_attention"), config.modulation, own, w, h, held)
+                own, asking = n if in_context else None, part(weights, "sentence_attention")
+                if config.modulation == "paired":
+                    asking["output.weight"] = 8 * asking["output.weight"]
+                q = attend(asking, config.modulation, own, w, h, held)
                 if config.modulation == "paired":
                     offered = searched(weights, regions, sum(q[j] * w[j] for j in range(len(w))))
                 own, asking = context if in_context else None, part(weights, "image_attention")

@@ -44,9 +44,10 @@ class ContextModulatedAttention(nn.Module):
         modulation: Literal["separate", "joint", "gated", "paired"],
         *,
         bound: float | None = None,
+        sharpness: float = 1.0,
     ) -> None:
         super().__init__()
-        self.modulation, self.bound = modulation, bound
+        self.modulation, self.bound, self.sharpness = modulation, bound, sharpness
         self.candidate = nn.Linear(candidate_width, attention_width)  # W_a, b_a
         # One bias is enough where the terms are added before the non-linearity.
         own_bias = modulation == "separate"
@@ -60,9 +61,9 @@ class ContextModulatedAttention(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """w_p, or u_p where the logit is bounded; A."""
+        """w_p, or what stands in its place where the logit is bounded or sharpened; A."""
         weight = self.output.weight[0]
-        return weight if self.bound is None else self.bound * weight / weight.abs().sum()
+        return self.sharpness * weight if self.bound is None else self.bound * weight / weight.abs().sum()
 
     def keys(self, candidates: Tensor) -> Tensor:
         """The candidates' own term; B, C, candidate width -> B, C, A."""

@@ -14,9 +14,13 @@ is compared cannot drift apart. a~_i is a region with its neighbours on the grid
 to 1, nothing beyond the edges: one region alone sees too little of a thing to tell its place. Regions that are no
 square grid have no neighbours.
 
-Words that were attended to at earlier steps are held back, so that steps name different things:
+A step names one thing, and words that were attended to at earlier steps are held back, so that steps name different
+things:
 
-    f_tj = gated's - c sum_{s<t} q_sj
+    f_tj = 8 gated's - c sum_{s<t} q_sj
+
+Without the 8 a step's attention lay on three phrases at a time, and its map between them: 58 instead of 64 % of phrases
+were pointed at within their captions (docs/experiments.md).
 
 a~_i U does not depend on the pair, and attending is linear: all pairs stay matrix products.
 """
@@ -31,6 +35,8 @@ from torch.nn import functional
 _SMALLEST = 1e-6
 BOUND = 0.2
 """Of what context and history may add to a region's logit, either way."""
+SHARPNESS = 8.0
+"""Of the words' logits."""
 
 
 class Search(nn.Module):
@@ -40,7 +46,7 @@ class Search(nn.Module):
         super().__init__()
         self.kernel = nn.Parameter(torch.zeros(9))
         self.gain = nn.Parameter(torch.tensor(0.5))  # g
-        self.held = nn.Parameter(torch.tensor(5.0))  # c
+        self.held = nn.Parameter(torch.tensor(100.0))  # c
 
     def offered(self, candidates: Tensor) -> Tensor:
         """g (a~_i U + b_u) of regions that are projected for the comparison; M, I, S."""

@@ -35,7 +35,7 @@ from smlstm.model.comparison import Comparison, attended, cosines
 from smlstm.model.config import SMLSTMConfig
 from smlstm.model.image import scaled
 from smlstm.model.instances import mean_agreement
-from smlstm.model.paired import BOUND, Search, direction
+from smlstm.model.paired import BOUND, SHARPNESS, Search, direction
 from smlstm.model.phrases import over_words, pooled
 from smlstm.model.readers import sentence_contexts, sentence_words, word_vectors
 from smlstm.model.whole import image_whole, image_wholes, sentence_whole, whole_scores
@@ -87,9 +87,11 @@ class SMLSTM(Matcher):
         # 3.2, 3.3: f_p and f_q
         searches = config.modulation == "paired" and config.variant in ("att", "full")
         self.image_attention = _attention(
-            config, config.region_width, config.context_width, BOUND if searches else None
+            config, config.region_width, config.context_width, bound=BOUND if searches else None
         )
-        self.sentence_attention = _attention(config, config.word_width, config.sentence_width)
+        self.sentence_attention = _attention(
+            config, config.word_width, config.sentence_width, sharpness=SHARPNESS if searches else 1.0
+        )
         self.search = Search() if searches else None
         # 3.4: s_t, h_t and s
         compared = (config.region_width, config.word_width)
@@ -271,14 +273,24 @@ class SMLSTM(Matcher):
 
 
 def _attention(
-    config: SMLSTMConfig, candidate_width: int, context_width: int, bound: float | None = None
+    config: SMLSTMConfig,
+    candidate_width: int,
+    context_width: int,
+    *,
+    bound: float | None = None,
+    sharpness: float = 1.0,
 ) -> ContextModulatedAttention | None:
     """f_p or f_q; None for the variants that do not attend."""
     if config.variant not in ("att", "full"):
         return None
-    context = context_width if config.variant == "full" else None
     return ContextModulatedAttention(
-        candidate_width, context, config.hidden_width, config.attention_width, config.modulation, bound=bound
+        candidate_width,
+        context_width if config.variant == "full" else None,
+        config.hidden_width,
+        config.attention_width,
+        config.modulation,
+        bound=bound,
+        sharpness=sharpness,
     )
 
 
