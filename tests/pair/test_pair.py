@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -72,9 +73,12 @@ def test_a_pair_must_read_the_same_features_and_have_vectors_first(tmp_path, pai
     path.write_text(json.dumps(config))
     with pytest.raises(ConfigurationError, match="regions 4, the reranker with 49"):
         load_pair(folder)
-    save_pair(tmp_path / "wrong", pair.reranker, pair.reranker, None)
     with pytest.raises(ConfigurationError, match="must be a matcher of unit vectors"):
-        load_pair(tmp_path / "wrong")
+        save_pair(tmp_path / "wrong", pair.reranker, pair.reranker, None)
+    assert not (tmp_path / "wrong").exists()
+    shutil.copytree(folder / "reranker", folder / "shortlist", dirs_exist_ok=True)
+    with pytest.raises(ConfigurationError, match="must be a matcher of unit vectors"):
+        load_pair(folder)
 
 
 def test_a_folder_that_is_no_pair_is_refused(tmp_path):
