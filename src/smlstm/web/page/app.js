@@ -79,6 +79,7 @@ async function load() {
   if (!photos.length) say("status", "Searching…");
   try {
     const answer = await ask(signal);
+    if (signal.aborted) return; // another question came while this answer was on its way
     hasMore = answer.more;
     add(answer.photos);
     tell(answer);
