@@ -30,6 +30,7 @@ import numpy
 import torch
 
 from smlstm import __version__
+from smlstm.errors import InputError
 from smlstm.files import write_whole
 from smlstm.training.config import RunConfig
 
@@ -58,6 +59,13 @@ class RunFolder:
     def stage(self, name: str) -> "StageFolder":
         """The part of one stage."""
         return StageFolder(self.path / name)
+
+    def trained(self, stage: str) -> Path:
+        """Where the best model of an earlier stage is."""
+        folder = self.stage(stage).best_model
+        if not folder.exists():
+            raise InputError(f'stage "{stage}" has no model yet: train it first, or leave --stage out to train all')
+        return folder
 
     def show_model(self, stage: str) -> None:
         """Let `model` point at a stage's best model."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from smlstm.data.lock import WriterLock
 from smlstm.device import choose_device
-from smlstm.errors import ConfigurationError, InputError
+from smlstm.errors import ConfigurationError
 from smlstm.matching.matcher import Matcher
 from smlstm.saving import KINDS
 from smlstm.training.batches import seed_of
@@ -267,7 +267,5 @@ class World:
 
 def _load(source: str, run: RunFolder) -> Matcher:
     """A saved model, or the best one of an earlier stage."""
-    folder = Path(source) if Path(source).is_absolute() else run.stage(source).best_model
-    if not folder.exists():
-        raise InputError(f'stage "{source}" has no model yet: train it first, or leave --stage out to train all')
+    folder = Path(source) if Path(source).is_absolute() else run.trained(source)
     return Matcher.load(folder / "model" if (folder / "model").is_dir() else folder)

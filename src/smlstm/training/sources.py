@@ -6,7 +6,6 @@ from functools import cached_property
 
 from torch import Tensor
 
-from smlstm.errors import InputError
 from smlstm.matching.matcher import Matcher
 from smlstm.text import Vocabulary
 from smlstm.training.config import RunConfig
@@ -79,10 +78,7 @@ class Sources:
         return feature_stores(data) if stage.tuning is None else lower_stores(data)
 
     def _extracted(self, wanted: TunedFeaturesConfig) -> Mapping[str, Tensor] | None:
-        folder = self._run.stage(wanted.of).best_model
-        if not folder.exists():
-            raise InputError(f'stage "{wanted.of}" has no model yet: train it first, or leave --stage out to train all')
-        matcher, stopped = Matcher.load(folder), ""
+        matcher, stopped = Matcher.load(self._run.trained(wanted.of)), ""
         if self._processes.first:
             try:
                 extract_tuned(
