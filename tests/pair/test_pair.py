@@ -8,6 +8,7 @@ import torch
 from smlstm import Matcher
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.evaluation.models import load_candidates
+from smlstm.model import SMLSTM
 from smlstm.pair import Calibration, load_model, load_pair
 from smlstm.pair.pair import Pair, save_pair
 from tests.search.made import make_pair
@@ -42,6 +43,31 @@ def test_the_shortlist_has_its_weight_in_the_score(pair):
         weighted = replace(pair, calibration=Calibration(shortlist_weight=0.5)).score(vectors, images, ["a red circle"])
         cosines = vectors @ pair.embed_sentences(["a red circle"]).T
     assert torch.allclose(weighted - plain, 0.5 * cosines, atol=1e-5)
+
+
+def test_a_reranker_can_find_its_candidates_by_its_own_global_score(pair, tmp_path):
+    config = pair.reranker.config.model_copy(update={"global_score": True})
+    torch.manual_seed(0)
+    reranker = SMLSTM(config, pair.reranker.vocabulary).eval()
+    save_pair(tmp_path / "alone", None, reranker, Calibration(scale=2.0))
+    assert not (tmp_path / "alone" / "shortlist").exists()
+    alone = load_pair(tmp_path / "alone")
+    assert alone.shortlist is None and alone.calibration.scale == 2.0
+    assert Matcher.from_pretrained(tmp_path / "alone").kind == "sm-lstm"
+    features = type_of_features(torch.randn(3, 4, 1280, generator=torch.Generator().manual_seed(0)))
+    vectors, images = alone.encode_images(features)
+    assert vectors.shape == (3, alone.vector_width) and alone.vector_width == config.sentence_width
+    torch.testing.assert_close(vectors, alone.embed_images(features))
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
+    sentences = ["a red circle", "a blue square"]
+    with torch.inference_mode():
+        encoded = alone.reranker.encode_sentences(sentences)
+        torch.testing.assert_close(vectors @ alone.embed_sentences(sentences).T, images.whole @ encoded.whole.T)
+    assert alone.digest == load_pair(tmp_path / "alone").digest != pair.digest
+    with pytest.raises(ConfigurationError, match="cannot add its score"):
+        Pair(None, reranker, Calibration(shortlist_weight=0.5))
+    with pytest.raises(ConfigurationError, match="no global score to find candidates by"):
+        Pair(None, pair.reranker)
 
 
 def type_of_features(regions: torch.Tensor):

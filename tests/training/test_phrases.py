@@ -16,7 +16,7 @@ from smlstm.text.word_groups import named_things
 from smlstm.training import read_config, train
 from smlstm.training.augmentation import cover_regions
 from smlstm.training.examples import Images
-from smlstm.training.phrases import CaptionPhrases, Sought, phrase_loss, regions_in, sought_loss
+from smlstm.training.phrases import CaptionPhrases, Sought, found_loss, phrase_loss, regions_in, sought_loss
 from smlstm.training.read_examples import read_examples
 from smlstm.training.step import BatchLoss, TrainingBatch, score_grid
 from smlstm.vision.views import Part
@@ -133,6 +133,52 @@ def learner(recipe, marked):
         training.images.read(images), said, torch.from_numpy(row_of), torch.from_numpy(images), phrases
     )
     return model, batch
+
+
+def test_phrases_are_also_asked_for_in_fewer_words(learner, recipe, marked):
+    training, _, _ = read_examples(read_config(recipe, [f"data.0.entities={marked}"]).data)
+    bank = CaptionPhrases(training, boxes=False, limit=16)
+    asked = []
+    for caption, sentence in enumerate(training.captions):
+        words = tokenise(sentence)
+        asked += [(caption, words[span.first : span.last]) for span in named_things(words)]
+    caption, phrase = next((number, words) for number, words in asked if len(words) > 2 and words[0] == "a")
+    assert {" ".join(phrase), " ".join(phrase[1:]), phrase[-1]} <= set(bank.texts)
+    tokens = bank.examples(training).encode(Vocabulary.build(training.captions, 1), 16)
+    images, captions = np.array([training.image_of[caption]]), np.array([caption])
+    lengths = set()
+    for seed in range(30):
+        draws = np.random.default_rng(seed)
+        found = bank.batch(
+            images, captions, np.array([0]), tokens, parts=[Part()], side=4, in_captions=False, draws=draws
+        )
+        lengths |= set(found.tokens.lengths.tolist())
+    assert {1, len(phrase)} <= lengths
+
+
+def test_a_global_score_learns_from_phrases_too(learner):
+    model, batch = learner
+    torch.manual_seed(0)
+    whole = SMLSTM(model.config.model_copy(update={"global_score": True}), model.vocabulary)
+    images, captions = whole.encode_images(batch.features), whole.encode_sentences(batch.tokens)
+    alone = whole.encode_sentences(batch.phrases.tokens)
+    where = batch.phrases.alone
+    (found,) = whole.whole_scores(images, alone)
+    torch.testing.assert_close(found, images.whole @ alone.whole.T)
+    loss = phrase_loss(whole, images, (alone, captions), replace(batch.phrases, in_captions=None), OBJECTIVE)
+    sought = sought_loss(*whole.seek(images, whole.first_sought(alone), where.image_of), where, OBJECTIVE)
+    torch.testing.assert_close(loss, (sought + found_loss(found, where, OBJECTIVE)) / 2)
+
+
+def test_seeking_is_what_a_step_does(learner):
+    model, batch = learner
+    images, sought = model.encode_images(batch.features), torch.randn(5, model.config.similarity_width)
+    own = torch.tensor([0, 1, 0, 1, 1])
+    cosines, maps = model.seek(images, sought, own)
+    p = model._regions(images, None, sought[None])
+    seen = p @ images.candidates
+    torch.testing.assert_close(cosines, torch.cosine_similarity(seen, sought[None], dim=2))
+    torch.testing.assert_close(maps, p[own, torch.arange(5)])
 
 
 def test_the_loss_of_phrases_is_added_by_its_weight(learner):

@@ -51,7 +51,6 @@ class EncodedSide(Batch):
     keys: Tensor | None  # B, C, A: None without attention
     reference: Tensor | None  # B, A: the global context's term; None without context
     whole: Tensor | None = None  # B, E, or 2E of two readers: x or v; None without `global_score`
-    offered: Tensor | None = None  # M, I, S: regions as they are searched; None of sentences and unless `paired`
     phrases: Tensor | None = None  # N, J: which phrase a word is of, where the C candidates are phrases
     words: Tensor | None = None  # N, J, S: words, projected as candidates are, where those are phrases
 
@@ -110,8 +109,7 @@ class SMLSTM(Matcher):
         a = m[:, None] if self.config.variant == "ctx" else self._with_some_channels(features.regions)  # M, I, F
         keys, reference = _keys(self.image_attention, a, m)
         candidates = self.comparison.image(a)
-        offered = None if self.search is None else self.search.offered(candidates)
-        return EncodedSide(candidates, None, keys, reference, whole, offered)
+        return EncodedSide(candidates, None, keys, reference, whole)
 
     def _with_some_channels(self, regions: Tensor) -> Tensor:
         """Feature dropout of the same channels in all regions of an image; M, I, F."""
@@ -227,11 +225,24 @@ class SMLSTM(Matcher):
     def seek(self, images: Batch, sought: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Search all images for each of P things (P, S), before anything was seen.
 
-        The cosines of what is sought and what is found (M, P), and the maps on each thing's own image (P, I).
+        The cosines of what is sought and what is found (M, P), and the maps on each thing's own image (P, I). As a step
+        does it, but that what is found there (M, P, S) is never made: its product with what is sought is that of the
+        regions, its length comes of the regions' products with each other.
         """
-        p = self._regions(_side(images), None, sought[None])  # M, P, I
-        found = cosines(attended(p, _side(images).candidates), sought[None])
+        side = _side(images)
+        assert self.search is not None
+        alike = side.candidates @ direction(sought).T  # M, I, P
+        logits = _logits(self.image_attention, side, None) + self.search.offered(alike).transpose(1, 2)
+        p = saliency(logits, None)  # M, P, I
+        products = side.candidates @ side.candidates.transpose(1, 2)  # M, I, I
+        lengths = (attended(p, products) * p).sum(2).clamp(min=1e-12).sqrt()
+        found = (p * alike.transpose(1, 2)).sum(2) / lengths
         return found, p[own, torch.arange(len(own), device=own.device)]
+
+    def whole_scores(self, images: Batch, sentences: Batch) -> list[Tensor]:
+        """The cosines of `global_score` alone, of each reader; M, N. Nothing without it."""
+        wholes = _side(images).whole, _side(sentences).whole
+        return whole_scores(*wholes, self.config.sentence_width, aligned=False)
 
     def first_sought(self, sentences: Batch) -> Tensor:
         """What the first step seeks of each sentence: w'_1; N, S."""
@@ -267,8 +278,9 @@ class SMLSTM(Matcher):
     def _regions(self, images: EncodedSide, hidden: Tensor | None, said: Tensor) -> Tensor:
         """p_t, where the image may be searched for what is said (M or 1, N, S); M, N or 1, I."""
         logits = _logits(self.image_attention, images, hidden)
-        if images.offered is not None:
-            logits = logits + direction(said) @ images.offered.transpose(1, 2)
+        if self.search is not None:
+            alike = images.candidates @ direction(said).transpose(1, 2)  # M, I, N
+            logits = logits + self.search.offered(alike).transpose(1, 2)
         return saliency(logits, images.mask)
 
 

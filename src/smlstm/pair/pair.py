@@ -1,8 +1,10 @@
 """A pair of matchers: one of vectors, quick, for a shortlist; one that looks closely, for what is on it.
 
+An sm-LSTM with a global score may be both: x and v, which that score compares, are vectors too.
+
 A pair is a folder:
 
-    shortlist/         a saved MNLM or VSE++
+    shortlist/         a saved MNLM or VSE++; none where the reranker's own global score finds candidates
     reranker/          a saved matcher of any kind, an sm-LSTM or an ensemble with one as a rule, of the same
                        backbone and grid
     calibration.json   {"scale": a, "offset": b, "shortlist_weight": w}, fitted on dev
@@ -15,6 +17,7 @@ import copy
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isqrt
 from pathlib import Path
 from typing import Any, cast
@@ -27,9 +30,10 @@ from smlstm.errors import ConfigurationError, InputError
 from smlstm.files import fingerprint
 from smlstm.matching.batch import Batch, ImageFeatures
 from smlstm.matching.matcher import Matcher
-from smlstm.model import MNLM, Ensemble
+from smlstm.model import MNLM, SMLSTM, Ensemble
 from smlstm.model.ensemble import members_of
 from smlstm.model.mnlm import Embedded
+from smlstm.model.smlstm import EncodedSide
 from smlstm.pair.calibration import Calibration
 from smlstm.saving import save, save_backbone
 from smlstm.scoring.precision import choose_precision
@@ -45,7 +49,8 @@ SHORTLIST, RERANKER, CALIBRATION = "shortlist", "reranker", "calibration.json"
 class Pair:
     """Two matchers of the same features, and what their common score means."""
 
-    shortlist: MNLM
+    shortlist: MNLM | None
+    """None: the reranker's own global score."""
     reranker: Matcher
     calibration: Calibration = field(default_factory=Calibration)
     calibrated: bool = True
@@ -55,12 +60,14 @@ class Pair:
     _scorer: Scorer[Batch] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shortlist, MNLM):
+        if self.shortlist is None:
+            self._refuse_without_vectors()
+        elif not isinstance(self.shortlist, MNLM):
             raise ConfigurationError(
                 f"the shortlist must be a matcher of unit vectors (mnlm or vse++), not {self.shortlist.kind}"
             )
         for name in ("backbone", "regions", "region_width", "context_width"):
-            first, second = (getattr(matcher.config, name) for matcher in (self.shortlist, self.reranker))
+            first, second = (getattr(matcher.config, name) for matcher in (self._finder, self.reranker))
             if name == "regions" and None in (first, second):
                 continue
             if first != second:
@@ -70,12 +77,38 @@ class Pair:
                 )
         object.__setattr__(self, "_scorer", scorer_for(self.reranker, choose_precision("auto", torch.device("cpu"))))
         if not self.digest:
-            object.__setattr__(self, "digest", _digest_of(self.shortlist, self.reranker))
+            object.__setattr__(self, "digest", _digest_of(*self._matchers))
+
+    def _refuse_without_vectors(self) -> None:
+        if not (isinstance(self.reranker, SMLSTM) and self.reranker.config.global_score):
+            raise ConfigurationError(
+                f"this {self.reranker.kind} has no global score to find candidates by: give the pair a shortlist (an "
+                "mnlm or vse++), or take an sm-lstm that was trained with global_score"
+            )
+        if self.calibration.shortlist_weight:
+            raise ConfigurationError(
+                "a pair without a shortlist of its own cannot add its score: shortlist_weight is 0"
+            )
+
+    @property
+    def _finder(self) -> Matcher:
+        return self.reranker if self.shortlist is None else self.shortlist
+
+    @property
+    def _matchers(self) -> list[Matcher]:
+        return [self.reranker] if self.shortlist is None else [self.shortlist, self.reranker]
+
+    @cached_property
+    def vector_width(self) -> int:
+        """Width of the unit vectors that find candidates."""
+        config = self._finder.config
+        empty = ImageFeatures(torch.zeros(1, 1, config.region_width), torch.zeros(1, config.context_width))
+        return self.embed_images(empty).shape[1]
 
     @property
     def regions(self) -> int:
         """I, regions of a photo."""
-        known = self.reranker.config.regions or self.shortlist.config.regions
+        known = self.reranker.config.regions or self._finder.config.regions
         if known is None:
             raise ConfigurationError('config.json of neither model says how many "regions" a photo has: train anew')
         return known
@@ -88,17 +121,23 @@ class Pair:
 
     @torch.inference_mode()
     def embed_images(self, features: ImageFeatures) -> Tensor:
-        """Unit vectors of the shortlist; M, E."""
-        return cast(Embedded, self.shortlist.encode_images(features)).vectors
+        """Unit vectors by which candidates are found; M, E."""
+        return _vectors(self._finder.encode_images(features))
 
     @torch.inference_mode()
     def embed_sentences(self, sentences: Sequence[str]) -> Tensor:
-        """Unit vectors of the shortlist; N, E."""
-        return cast(Embedded, self.shortlist.encode_sentences(sentences)).vectors
+        """Unit vectors by which candidates are found; N, E."""
+        return _vectors(self._finder.encode_sentences(sentences))
+
+    @torch.inference_mode()
+    def encode_images(self, features: ImageFeatures) -> tuple[Tensor, Batch]:
+        """Images as both matchers see them: unit vectors (M, E) and what the reranker encoded."""
+        encoded = self.reranker.encode_images(features)
+        return (_vectors(encoded) if self.shortlist is None else self.embed_images(features)), encoded
 
     def read(self, sentences: Sequence[str]) -> None:
         """Let the language model read sentences together; asked for one by one soon after, they are known."""
-        for matcher in (self.shortlist, *members_of(self.reranker)):
+        for matcher in (self._finder, *members_of(self.reranker)):
             if matcher.config.language_model:
                 language_model().read(matcher.words_of(sentences))
 
@@ -124,7 +163,7 @@ class Pair:
     def matcher(self) -> Matcher:
         """Both as one matcher with the same scores, for whoever wants all pairs or knows matchers only."""
         weight = self.calibration.shortlist_weight
-        if not weight:
+        if not weight or self.shortlist is None:
             return self.reranker
         both = Ensemble([self.reranker, self.shortlist])
         both.deviations[1] = 1 / weight
@@ -137,17 +176,18 @@ class Pair:
 
 def is_pair(folder: Path) -> bool:
     """Whether a folder is laid out as a pair."""
-    return (folder / SHORTLIST).is_dir() and (folder / RERANKER).is_dir()
+    return (folder / RERANKER).is_dir()
 
 
 def load_pair(folder: Path) -> Pair:
     """Read a pair; runs no code from the folder."""
     if not is_pair(folder):
-        raise InputError(f"{folder} is not a pair of models: it needs the folders {SHORTLIST} and {RERANKER}")
-    shortlist, reranker = Matcher.load(folder / SHORTLIST), Matcher.load(folder / RERANKER)
+        raise InputError(f"{folder} is not a pair of models: it needs a folder {RERANKER}, and perhaps {SHORTLIST}")
+    shortlist = Matcher.load(folder / SHORTLIST) if (folder / SHORTLIST).is_dir() else None
+    reranker = Matcher.load(folder / RERANKER)
     calibration = _read_calibration(folder / CALIBRATION)
     return Pair(
-        cast(MNLM, shortlist),
+        cast(MNLM | None, shortlist),
         reranker,
         calibration or Calibration(),
         calibrated=calibration is not None,
@@ -157,7 +197,7 @@ def load_pair(folder: Path) -> Pair:
 
 def save_pair(
     folder: Path,
-    shortlist: Matcher,
+    shortlist: Matcher | None,
     reranker: Matcher,
     calibration: Calibration | None,
     *,
@@ -165,13 +205,25 @@ def save_pair(
     half: bool = False,
 ) -> None:
     """Write a pair as `load_pair` reads it; `measured` is for people, `half` halves the files."""
-    Pair(cast(MNLM, shortlist), reranker, calibration or Calibration())  # refuses two that do not fit together
+    # Refuses two that do not fit together.
+    Pair(cast(MNLM | None, shortlist), reranker, calibration or Calibration())
     for matcher, part in ((shortlist, SHORTLIST), (reranker, RERANKER)):
+        if matcher is None:
+            continue
         save(_halved(matcher) if half else matcher, folder / part, with_backbone=False)
     save_backbone(reranker, folder)
     if calibration is not None:
         content = {**calibration.model_dump(mode="json"), **({"measured": measured} if measured else {})}
         (folder / CALIBRATION).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _vectors(encoded: Batch) -> Tensor:
+    """Unit vectors of one side: an MNLM's, or those that an sm-LSTM's global score compares."""
+    if isinstance(encoded, Embedded):
+        return encoded.vectors
+    whole = cast(EncodedSide, encoded).whole
+    assert whole is not None
+    return torch.nn.functional.normalize(whole, dim=1)
 
 
 def _halved(matcher: Matcher) -> Matcher:

@@ -84,8 +84,9 @@ class FusedScorer(Scorer[PreparedSide]):
         """Images, with the 2 of s = 2 sig(2uv) - 1."""
         side = self._prepare(self.model.image_attention, images)
         if self.search is not None:
-            assert isinstance(images, EncodedSide) and images.offered is not None and side.keys is not None
-            keys = torch.cat([side.keys, images.offered.to(side.keys.dtype)], 2)
+            assert isinstance(images, EncodedSide) and side.keys is not None
+            offered = self.search.offered(images.candidates)  # M, I, S
+            keys = torch.cat([side.keys, offered.to(side.keys.dtype)], 2)
             side = replace(side, first=side.first[:, :0], keys=keys, covered=None)
         if not self.product:
             return side

@@ -185,8 +185,8 @@ class Indexer:
     def _encode(self, batch: ExtractedBatch, chosen: list[int]) -> pa.Table:
         features = ImageFeatures(torch.from_numpy(batch.regions[chosen]), torch.from_numpy(batch.context[chosen]))
         with torch.inference_mode():
-            vectors = self.pair.embed_images(features).to(torch.float16).numpy()
-            regions = self.packing.pack(self.pair.reranker.encode_images(features))
+            found, images = self.pair.encode_images(features)
+            vectors, regions = found.to(torch.float16).numpy(), self.packing.pack(images)
         contents = [content_in(batch.sources[place]) for place in chosen]
         return photo_table(self.photos.schema, contents, vectors, regions, [batch.abouts[place] for place in chosen])
 

@@ -110,7 +110,7 @@ class Library:
     @cached_property
     def photos(self) -> Table:
         """The table of photos as this model sees them."""
-        schema = photo_schema(self.pair.shortlist.config.sentence_width, self.packing.width)
+        schema = photo_schema(self.pair.vector_width, self.packing.width)
         table = Table(self.folder / f"photos-{self.pair.digest[:16]}.{FORMAT}.lance", schema, PHOTO_ROWS)
         if not table.exists and is_outdated(self.folder, self.pair.digest):
             try:

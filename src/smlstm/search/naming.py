@@ -69,7 +69,7 @@ def read_sentences(path: Path) -> list[str]:
 @torch.inference_mode()
 def score_features(pair: Pair, features: ImageFeatures, sentences: Sequence[str]) -> Tensor:
     """A pair's scores of all photos with all sentences; M, N."""
-    vectors, images = pair.embed_images(features), pair.reranker.encode_images(features)
+    vectors, images = pair.encode_images(features)
     parts = [
         pair.score(vectors, images, sentences[start : start + _SENTENCES_AT_A_TIME])
         for start in range(0, len(sentences), _SENTENCES_AT_A_TIME)

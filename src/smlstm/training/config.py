@@ -209,7 +209,11 @@ class StageConfig(Settings):
 class PairConfig(Settings):
     """Two of the stages as one model: the folder `pair`, for search, for the page, for all that takes a model."""
 
-    shortlist: str = Field(default="mnlm", description="the stage whose vectors find candidates: an MNLM or a VSE++")
+    shortlist: str = Field(
+        default="mnlm",
+        description="the stage whose vectors find candidates: an MNLM or a VSE++, or the reranker itself, if it has a "
+        "`global_score`",
+    )
     reranker: str = Field(default="smlstm", description="the stage that looks closely at them")
     add_shortlist: bool = Field(
         default=True,
@@ -293,10 +297,14 @@ class RunConfig(Settings):
                     'pair.{role}: there is no stage "{name}"; this run has {stages}',
                     {"role": role, "name": name, "stages": ", ".join(self.stage)},
                 )
-        if self.stage[self.pair.shortlist].kind not in ("mnlm", "vse++"):
+        finder = self.stage[self.pair.shortlist]
+        if self.pair.shortlist == self.pair.reranker and finder.model.get("global_score"):
+            return self
+        if finder.kind not in ("mnlm", "vse++"):
             raise PydanticCustomError(
                 "pair",
-                "pair.shortlist: {name} is of kind {kind}, but a shortlist needs unit vectors: mnlm or vse++",
+                "pair.shortlist: {name} is of kind {kind}, but a shortlist needs unit vectors: mnlm or vse++, or the "
+                "reranker itself with a global_score",
                 {"name": self.pair.shortlist, "kind": self.stage[self.pair.shortlist].kind},
             )
         return self

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from smlstm.training.settings import Settings
+from smlstm.training.settings import Positive, Settings
 
 
 class DataConfig(Settings):
@@ -32,6 +32,11 @@ class DataConfig(Settings):
         default=None,
         description="phrases of its captions with boxes, in the layout of Flickr30k Entities: pointing is measured on "
         "dev after each epoch, and a stage may learn from boxes",
+    )
+    captions: Positive | None = Field(
+        default=None,
+        description="so many of each training photo's captions, its first ones; all by default. A language model takes "
+        "as long to read a caption as training takes to learn from it",
     )
     split_scheme: str | None = Field(default=None, description="which published splits, where there are several")
     dev: bool = Field(

@@ -43,9 +43,10 @@ def make_pair(  # noqa: PLR0917 - what a run knows
             scores[stage].append(found)
         images_of.append(image_of)
     near, reranked = scores[wanted.shortlist], scores[wanted.reranker]
-    weight = weight_of(near, reranked) if wanted.add_shortlist else 0.0
+    alone = wanted.shortlist == wanted.reranker
+    weight = weight_of(near, reranked) if wanted.add_shortlist and not alone else 0.0
     together = [
-        (second + np.float32(weight) * short, image_of)
+        (second + np.float32(weight) * short, image_of) if weight else (second, image_of)
         for short, second, image_of in zip(near, reranked, images_of, strict=True)
     ]
     calibration = fit_calibration(ScoredPairs.of(together), weight)
@@ -59,7 +60,7 @@ def make_pair(  # noqa: PLR0917 - what a run knows
             "images": len(near[k]),
             "captions": len(images_of[k]),
             "sum": {
-                "shortlist": round(sums[wanted.shortlist], 2),
+                **({} if alone else {"shortlist": round(sums[wanted.shortlist], 2)}),
                 "reranker": round(sums[wanted.reranker], 2),
                 "pair": round(whole, 2),
                 "models": {stage: round(found, 2) for stage, found in sums.items()},
@@ -67,7 +68,7 @@ def make_pair(  # noqa: PLR0917 - what a run knows
             "reliability": asdict(reliability(ScoredPairs.of([together[k]]), calibration)),
         }
     shutil.rmtree(run.pair, ignore_errors=True)
-    shortlist, reranker = matchers[wanted.shortlist].cpu(), matchers[wanted.reranker].cpu()
+    shortlist, reranker = None if alone else matchers[wanted.shortlist].cpu(), matchers[wanted.reranker].cpu()
     save_pair(run.pair, shortlist, reranker, calibration, measured=measured, half=wanted.half)
     watcher.notice(f"the pair is in {run.pair}")
 

@@ -4,8 +4,9 @@ A phrase of a caption is sought in the batch's photos (`SMLSTM.seek`). A whole c
 photo's background; "a brown dog" only by a dog. Photos one of whose captions has the phrase's last word, as a rule its
 noun, are not held against it: most photos of a batch show a man.
 
-Phrases are sought as they are read alone, as people type them, and, where a model's words are phrases, as they are read
-in the batch's captions, as its steps find them.
+Phrases are sought as they are read alone, as people type them, half of them without their articles or as their last
+word ("brown dog", "dog"), and, where a model's words are phrases, as they are read in the batch's captions, as its steps
+find them. A global score ranks the photos by phrases read alone too, or it would not know what a single word asks for.
 
 With boxes (Flickr30k Entities, training photos only), the maps of a phrase are also taught directly: -log of the share
 of its map that lies in the phrase's boxes, as far as the view of the photo shows them.
@@ -25,6 +26,7 @@ from smlstm.matching.batch import Batch, Tokens
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.smlstm import EncodedSide
 from smlstm.text import tokenise
+from smlstm.text.function_words import is_function_word
 from smlstm.text.word_groups import named_things
 from smlstm.training.examples import CaptionTokens, Examples, Integers
 from smlstm.vision.views import Part
@@ -57,8 +59,8 @@ class PhraseBatch(Batch):
 class _Named:
     """A phrase of a caption."""
 
-    text: int
-    """Its place among all texts."""
+    forms: tuple[int, ...]
+    """As said and shorter: their places among all texts."""
     head: str
     boxes: Boxes | None
 
@@ -79,7 +81,7 @@ class CaptionPhrases:
             self._of_caption.append(
                 [
                     _Named(
-                        texts.setdefault(" ".join(words[span.first : span.last]), len(texts)),
+                        tuple(texts.setdefault(form, len(texts)) for form in _forms(words[span.first : span.last])),
                         words[span.last - 1],
                         marked.get((span.first, span.last)),
                     )
@@ -110,7 +112,7 @@ class CaptionPhrases:
         drawn = list(self._draw(images, max(1, round(len(captions) / len(images))), draws))
         rows = zip(captions.tolist(), row_of.tolist(), strict=True)
         said = [(row, each) for caption, row in rows for each in self._of_caption[caption]]
-        places = np.array([each.text for _, each in drawn], np.int64)
+        places = np.array([_drawn_form(each.forms, draws) for _, each in drawn], np.int64)
         known = [self._words[image] for image in images.tolist()]
         alone, within = (_sought(chosen, known, parts, side) for chosen in (drawn, said))
         return PhraseBatch(tokens.select(places), alone, within if in_captions else None)
@@ -121,6 +123,22 @@ class CaptionPhrases:
             own = [named for caption in self._captions_of[image] for named in self._of_caption[caption]]
             for place in draws.permutation(len(own))[:each]:
                 yield row, own[int(place)]
+
+
+def _forms(words: Sequence[str]) -> list[str]:
+    """A phrase as it was said, without the function words it begins with, and its last word.
+
+    >>> _forms(["a", "brown", "dog"])
+    ['a brown dog', 'brown dog', 'dog']
+    """
+    first = next((place for place, word in enumerate(words) if not is_function_word(word)), 0)
+    return list(dict.fromkeys(" ".join(form) for form in (words, words[first:], words[-1:])))
+
+
+def _drawn_form(forms: Sequence[int], draws: np.random.Generator) -> int:
+    """As said half of the time."""
+    draw = draws.random()
+    return forms[0] if draw < 0.5 or len(forms) == 1 else forms[1 + int((draw - 0.5) * 2 * (len(forms) - 1))]
 
 
 def _marked(photo: PhrasedPhoto | None, words: Sequence[str]) -> dict[tuple[int, int], Boxes]:
@@ -167,6 +185,9 @@ def phrase_loss(
     read_alone, captions = sentences
     what, where = matcher.first_sought(read_alone), phrases.alone
     losses = [sought_loss(*matcher.seek(images, what, where.image_of), where, objective)]
+    wholes = matcher.whole_scores(images, read_alone)
+    if wholes:
+        losses.append(torch.stack([found_loss(found, where, objective) for found in wholes]).mean())
     if phrases.in_captions is not None:
         assert isinstance(captions, EncodedSide) and captions.mask is not None
         what, where = captions.candidates[captions.mask], phrases.in_captions
@@ -179,14 +200,19 @@ def sought_loss(found: Tensor, maps: Tensor, where: Sought, objective: Objective
 
     Cosines of all photos are U, P; maps are those on each phrase's own photo; P, I.
     """
-    own = where.image_of
-    held = where.elsewhere.clone()
-    held[torch.arange(len(own), device=own.device), own] = False
-    logits = (found.float().T / objective.temperature).masked_fill(held, -torch.inf)  # P, U
-    total = functional.cross_entropy(logits, own)
+    total = found_loss(found, where, objective)
     # A view may show nothing of a box, or nothing else.
     known = where.inside.any(1) & ~where.inside.all(1)
     if not bool(known.any()):
         return total
     shares = (maps.float() * where.inside).sum(1)[known]
     return total - shares.clamp(min=_LEAST).log().mean()
+
+
+def found_loss(found: Tensor, where: Sought, objective: ObjectiveConfig) -> Tensor:
+    """Each phrase's photo among those that do not show it, by cosines of all photos; U, P."""
+    own = where.image_of
+    held = where.elsewhere.clone()
+    held[torch.arange(len(own), device=own.device), own] = False
+    logits = (found.float().T / objective.temperature).masked_fill(held, -torch.inf)  # P, U
+    return functional.cross_entropy(logits, own)

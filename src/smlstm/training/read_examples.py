@@ -62,7 +62,8 @@ def read_examples(
         for split, opened in (("train", training), ("dev", dev if entry.dev else None)):
             if opened is None:
                 continue
-            own = [_Item(number, each.key, each.captions) for each in dataset.records if each.split == split]
+            limit = entry.captions if split == "train" else None
+            own = [_Item(number, each.key, each.captions[:limit]) for each in dataset.records if each.split == split]
             there = [item for item in own if any(item.key in store for store in opened[number])]
             if len(there) < len(own):
                 notices.append(

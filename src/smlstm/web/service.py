@@ -194,11 +194,6 @@ class Service:
         unknown = self.pair.unknown_words(list(sentences or ()))
         return answers.NameAnswer(photos=photos, unknown_words=unknown, calibrated=self.pair.calibrated)
 
-    @torch.inference_mode()
-    def encode(self, features: ImageFeatures) -> Batch:
-        """Photos as the reranker encodes them."""
-        return self.pair.reranker.encode_images(features)
-
     def explained(self, images: Batch, number: int, sentence: str, name: str, score: float) -> Explained:
         """What the reranker looked at in one of some encoded photos."""
         return Explained.of(self._explanation(images, number, sentence), name, self.probability(score))

@@ -61,7 +61,7 @@ def name(
     if sentences:
         service.pair.reranker.tokens(sentences)  # refused before the long work
     seen = features(service, photos)
-    vectors, images = service.pair.embed_images(seen), service.encode(seen)
+    vectors, images = service.pair.encode_images(seen)
     return service.named(vectors, images, [name for name, _ in photos], sentences=sentences, k=k, explain=explain)
 
 
@@ -69,7 +69,7 @@ def score(service: "Service", photos: Sequence[Upload], sentences: Sequence[str]
     """The score of every photo with every sentence."""
     service.pair.reranker.tokens(sentences)
     seen = features(service, photos)
-    scores = service.pair.score(service.pair.embed_images(seen), service.encode(seen), sentences)
+    scores = service.pair.score(*service.pair.encode_images(seen), sentences)
     return service.scored([name for name, _ in photos], sentences, scores)
 
 

@@ -13,10 +13,18 @@ from smlstm.vision.backbones.efficientnet_lite import find_weights
 NAMES = ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
 
 
+def as_published(backbone):
+    """With the last stride's odd pixel right and below, where TensorFlow puts it."""
+    strided = backbone.network.blocks[backbone.network.centred_from].depthwise
+    left, right, above, below = strided.margins
+    strided.margins = (right, left, below, above)
+    return backbone
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("grid", [7, 10, 14])
-def test_equal_to_the_reference_on_real_photos(name, grid, real_photos):
-    backbone = load_backbone(name, grid=grid)
+def test_but_for_the_last_strides_odd_pixel_equal_to_the_reference_on_real_photos(name, grid, real_photos):
+    backbone = as_published(load_backbone(name, grid=grid))
     pixels = np.stack([backbone.preprocess(read_photo(path)) for path in real_photos[:2]])
     regions, context = backbone.run(pixels)
     reference = EfficientNet.from_pretrained(name, weights_path=str(find_weights(name)), image_size=grid * 32).eval()
@@ -26,6 +34,23 @@ def test_equal_to_the_reference_on_real_photos(name, grid, real_photos):
     expected = cells.flatten(2).transpose(1, 2).numpy()
     np.testing.assert_allclose(regions, expected, atol=1e-3)
     np.testing.assert_allclose(context, expected.mean(1), atol=1e-3)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_what_a_region_sees_lies_around_the_middle_of_its_cell(centred):
+    backbone = load_backbone("efficientnet-lite2", grid=16)
+    if not centred:
+        as_published(backbone)
+    with torch.no_grad():  # nothing but places: every weight alike
+        for parameter in backbone.network.parameters():
+            parameter.fill_(0.01 if parameter.dim() > 1 else 0.1)
+    pixels = torch.full((1, 3, 512, 512), 0.1, requires_grad=True)
+    cells = backbone.network.lower(pixels, backbone.network.blocks_in_all).view(1, -1, 16, 16)
+    (seen,) = torch.autograd.grad(cells[:, :, 8, 7].sum(), pixels)
+    places = torch.arange(512.0) + 0.5
+    down, across = (float((seen.sum((0, 1, side)) * places).sum() / seen.sum() / 32) for side in (3, 2))
+    off = 0.0 if centred else 0.5
+    assert (down, across) == pytest.approx((8.5 + off, 7.5 + off), abs=0.02)
 
 
 @pytest.mark.parametrize("name", NAMES)

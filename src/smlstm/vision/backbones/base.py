@@ -34,6 +34,8 @@ class FeatureNetwork(nn.Module):
     """Blocks that `lower` and `upper` can be cut between, numbered from 0; 0 where the network cannot be cut."""
     below: int | None = None
     """With a number, regions are the cells that the blocks below it give, and the context is their mean."""
+    centred_from: int | None = None
+    """The block from which on regions lie in the middle of their cells, where the published network's do not."""
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Map uint8 B x S x S x 3 to regions B x I x F and context B x D."""
@@ -110,12 +112,17 @@ class Backbone:
         return (
             f"upright RGB 0..255, alpha on white; squashed to {self.input_size}x{self.input_size}, bicubic; "
             f"minus ({mean}), over ({deviation})"
-            f"{f'; {self.rounded}' if self.rounded else ''}{self._part}{self.view.text}"
+            f"{self._centred}{f'; {self.rounded}' if self.rounded else ''}{self._part}{self.view.text}"
         )
 
     @property
     def _part(self) -> str:
         return "" if self.network.below is None else f"; blocks below {self.network.below}"
+
+    @property
+    def _centred(self) -> str:
+        below, first = self.network.below, self.network.centred_from
+        return "; regions centred" if first is not None and (below is None or below > first) else ""
 
     @property
     def facts(self) -> dict[str, Any]:

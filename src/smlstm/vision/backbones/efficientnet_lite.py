@@ -6,6 +6,12 @@ over input size / 32 squared cells), the context is its mean.
 
 Batch normalisation is folded into the convolutions when the weights are read: at inference it is a fixed scale
 and shift, and folding it also speeds up the runtime that folds nothing by itself.
+
+One thing differs from the published network. TensorFlow's padding puts the odd pixel of a stride right and below, so
+that a stride's outputs lie half of an input cell right of and below the middle of what they stand for; over five
+strides 0.5 (1 + 2 + 4 + 8 + 16) = 15.5 pixels, half a region. Who asks where a region is wants it in the middle of its
+cell. So the last stride's odd pixel goes left and above: 0.5 (1 + 2 + 4 + 8 - 16) = -0.5 pixels. The network then sees
+a photo as the published one sees it when it is moved by 16 pixels.
 """
 
 import math
@@ -53,12 +59,14 @@ def scaled_width(channels: int, multiplier: float) -> int:
 
 
 class Convolution(nn.Conv2d):
-    """A convolution with TensorFlow's padding: where a stride leaves an odd pixel, it goes right and below."""
+    """A convolution with TensorFlow's padding: a stride's odd pixel goes right and below, or `early`, left and above."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1):
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, *, early: bool = False
+    ):
         even = stride == 1
         super().__init__(inputs, outputs, kernel, stride, kernel // 2 if even else 0, groups=groups)
-        before = (kernel - stride) // 2
+        before = (kernel - stride + early) // 2
         after = kernel - stride - before
         self.margins = None if even else (before, after, before, after)
 
@@ -70,11 +78,11 @@ class Convolution(nn.Conv2d):
 class Block(nn.Module):
     """An inverted bottleneck: widen, filter each channel in space, narrow; add the input where shapes agree."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int):
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int, *, early: bool = False):
         super().__init__()
         inner = inputs * expansion
         self.expand = Convolution(inputs, inner) if expansion != 1 else None
-        self.depthwise = Convolution(inner, inner, kernel, stride, groups=inner)
+        self.depthwise = Convolution(inner, inner, kernel, stride, groups=inner, early=early)
         self.project = Convolution(inner, outputs)
         self.residual = stride == 1 and inputs == outputs
 
@@ -96,12 +104,17 @@ class EfficientNetLite(FeatureNetwork):
         self.stem = Convolution(3, STEM_WIDTH, 3, 2)
         blocks: list[Block] = []
         inputs = STEM_WIDTH
+        last_stride = max(stage for stage, (_, stride, *_) in enumerate(STAGES) if stride > 1)
         for stage, (kernel, stride, expansion, channels, repeats) in enumerate(STAGES):
             outputs = scaled_width(channels, width)
             # Lite models keep the first and the last stage as shallow as Lite0's.
             scaled = repeats if stage in (0, len(STAGES) - 1) else math.ceil(repeats * depth)
+            if stage == last_stride:
+                self.centred_from = len(blocks)
             for repeat in range(scaled):
-                blocks.append(Block(inputs, outputs, kernel, stride if repeat == 0 else 1, expansion))
+                first = repeat == 0
+                early = first and stage == last_stride
+                blocks.append(Block(inputs, outputs, kernel, stride if first else 1, expansion, early=early))
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
         self.head = Convolution(inputs, HEAD_WIDTH)
