@@ -49,7 +49,7 @@ class Search(nn.Module):
         self.held = nn.Parameter(torch.tensor(100.0))  # c
 
     def offered(self, candidates: Tensor) -> Tensor:
-        """g (a~_i U + b_u) of regions that are projected for the comparison, or, of their products, the same; M, I, S."""
+        """g (a~_i U + b_u) of regions that are projected for the comparison, or the same of their products; M, I, S."""
         return self.gain * self._with_neighbours(candidates)
 
     def hold(self, logits: Tensor, covered: Tensor | None) -> Tensor:

@@ -86,9 +86,7 @@ class Pair:
                 "mnlm or vse++), or take an sm-lstm that was trained with global_score"
             )
         if self.calibration.shortlist_weight:
-            raise ConfigurationError(
-                "a pair without a shortlist of its own cannot add its score: shortlist_weight is 0"
-            )
+            raise ConfigurationError("a pair without a shortlist of its own cannot add its score: no shortlist_weight")
 
     @property
     def _finder(self) -> Matcher:

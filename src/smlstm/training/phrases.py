@@ -5,8 +5,8 @@ photo's background; "a brown dog" only by a dog. Photos one of whose captions ha
 noun, are not held against it: most photos of a batch show a man.
 
 Phrases are sought as they are read alone, as people type them, half of them without their articles or as their last
-word ("brown dog", "dog"), and, where a model's words are phrases, as they are read in the batch's captions, as its steps
-find them. A global score ranks the photos by phrases read alone too, or it would not know what a single word asks for.
+word ("brown dog", "dog"), and, where a model's words are phrases, as they are read in the batch's captions, as its
+steps find them. A global score ranks the photos by phrases read alone too, or it would not know what a word asks for.
 
 With boxes (Flickr30k Entities, training photos only), the maps of a phrase are also taught directly: -log of the share
 of its map that lies in the phrase's boxes, as far as the view of the photo shows them.

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from smlstm import __version__
@@ -13,7 +12,7 @@ from smlstm.errors import InputError
 from smlstm.explain import Explanation, explain_encoded
 from smlstm.explain.picture import gallery
 from smlstm.files import printable
-from smlstm.matching.batch import Batch, ImageFeatures
+from smlstm.matching.batch import Batch
 from smlstm.model.ensemble import members_of
 from smlstm.search.browsing import newest
 from smlstm.search.naming import known_phrases

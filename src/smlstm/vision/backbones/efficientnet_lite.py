@@ -59,7 +59,7 @@ def scaled_width(channels: int, multiplier: float) -> int:
 
 
 class Convolution(nn.Conv2d):
-    """A convolution with TensorFlow's padding: a stride's odd pixel goes right and below, or `early`, left and above."""
+    """A convolution with TensorFlow's padding: an odd pixel goes right and below, or, `early`, left and above."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, *, early: bool = False
