@@ -68,6 +68,12 @@ def test_json_has_everything(where):
     assert 0 < match["probability"] < 1 and (match["width"], match["height"]) == (60, 40) and match["copies"] == []
 
 
+def test_a_misspelt_word_is_said(where):
+    smlstm("index", where["photos"], "--runtime", "torch", *where["options"])
+    found = smlstm("search", "a red cirlce", *where["options"])
+    assert 'read "cirlce" as "circle"' in found.stderr and "not learned" not in found.stderr
+
+
 def test_nothing_found_has_a_code_of_its_own(where):
     found = smlstm("search", RED, where["photos"], "--min-score", 1, "--runtime", "torch", *where["options"])
     assert found.returncode == 5 and found.stdout == ""

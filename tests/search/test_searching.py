@@ -151,6 +151,13 @@ def test_unknown_words_are_told(library, photos):
     assert library.search("a red zebra").unknown == ("zebra",)
 
 
+def test_misspelt_words_are_read_as_what_was_meant(library, photos):
+    library.index(photos)
+    typed, meant = library.search("a red cirlce"), library.search("a red circle")
+    assert typed.read_as == {"cirlce": "circle"} and typed.unknown == () and meant.read_as == {}
+    assert typed.matches == meant.matches
+
+
 def test_nothing_asked_for_is_refused(library, photos):
     for asked in (dict(), dict(minus=["a dog"]), dict(sentence=RED, k=0)):
         with pytest.raises(InputError):

@@ -44,3 +44,11 @@ def test_uneven_numbers_of_captions_still_mix():
 def test_one_image_is_not_enough():
     with pytest.raises(InputError, match="two images"):
         Batches(np.zeros(50, np.int64), 5, 0)
+
+
+def test_an_epoch_may_be_a_part_that_is_drawn_anew():
+    short, whole = Batches(IMAGE_OF, 16, 7, most=2), Batches(IMAGE_OF, 16, 7)
+    assert len(short) == 2 and len(Batches(IMAGE_OF, 16, 7, most=1000)) == len(whole)
+    first, second = (np.concatenate(list(short.epoch(epoch))) for epoch in (0, 1))
+    assert len(np.unique(first)) == 32 and set(first) != set(second)
+    assert np.array_equal(short.batch(1, 1), whole.batch(1, 1))

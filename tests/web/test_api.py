@@ -37,6 +37,12 @@ def test_unknown_words_are_told(client):
     assert ask(client, sentence="a red zebra")["unknown_words"] == ["zebra"]
 
 
+def test_misspelt_words_are_read_as_what_was_meant_and_it_is_told(client):
+    typed, meant = (ask(client, sentence=f"a {word} on grass") for word in ("cirlce", "circle"))
+    assert typed["read_as"] == {"cirlce": "circle"} and meant["read_as"] == {} and not typed["unknown_words"]
+    assert typed["photos"] == meant["photos"]
+
+
 def test_results_go_on_without_a_photo_twice_or_never(client, monkeypatch):
     monkeypatch.setattr("smlstm.web.rankings.SHORTLISTS", (8, 16, 64))
     found, more = [], True

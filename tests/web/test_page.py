@@ -85,6 +85,8 @@ def test_words_that_the_model_does_not_know(address, open_page):
     page = open_page(address)
     search(page, "a purple zebra")
     expect(page.locator("#notice")).to_have_text("The model has not learned: zebra.")
+    search(page, "a purple cirlce")
+    expect(page.locator("#notice")).to_have_text("“cirlce” was read as “circle”.")
 
 
 def test_filters(address, open_page):

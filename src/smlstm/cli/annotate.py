@@ -46,7 +46,7 @@ def annotate(
     own = None if sentences is None else read_sentences(sentences)
     pair = load_model(model)
     choice = known_phrases(pair) if own is None else own
-    say_what_to_know(pair, pair.unknown_words(own or ()))
+    say_what_to_know(pair, pair.unknown_words(own or ()), pair.read_as(own or ()))
     features = ImageFeatures.from_numpy(*pair.photo_reader(runtime).read(photos))
     named = [name_photo(pair, features.select(slice(each, each + 1)), choice)[:k] for each in range(len(photos))]
     if explain is not None:

@@ -1,6 +1,7 @@
 """The options that all commands of a library share, and how far its indexing is."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,8 +77,10 @@ def print_paths(paths: "Iterable[Path]", end: str = "\n") -> None:
     raw.flush()
 
 
-def say_what_to_know(pair: "Pair", unknown: "list[str] | tuple[str, ...]") -> None:
+def say_what_to_know(pair: "Pair", unknown: Sequence[str], read_as: Mapping[str, str]) -> None:
     """Notices on what a model does not know of a question."""
+    for typed, meant in read_as.items():
+        typer.echo(f'read "{typed}" as "{meant}"', err=True)
     if unknown:
         typer.echo(f"the model has not learned: {', '.join(unknown)}", err=True)
     if not pair.calibrated:

@@ -36,7 +36,7 @@ def score(
 
     pair = load_model(model)
     pair.reranker.tokens(sentences)  # a sentence without words is refused before the long work
-    say_what_to_know(pair, pair.unknown_words(sentences))
+    say_what_to_know(pair, pair.unknown_words(sentences), pair.read_as(sentences))
     features = ImageFeatures.from_numpy(*pair.photo_reader(runtime).read(photos))
     scores = score_features(pair, features, sentences).tolist()
     rows = [

@@ -105,10 +105,16 @@ def search(
         chosen=chosen,
         shortlist=0 if no_rerank else shortlist,
     )
-    say_what_to_know(opened.pair, found.unknown)
+    say_what_to_know(opened.pair, found.unknown, found.read_as)
     if as_json:
-        content = {"library": str(opened.folder), "searched": found.searched, "unknown_words": list(found.unknown)}
-        typer.echo(json.dumps({**content, "matches": [match.to_dict() for match in found]}, indent=2))
+        content = {
+            "library": str(opened.folder),
+            "searched": found.searched,
+            "unknown_words": list(found.unknown),
+            "read_as": dict(found.read_as),
+            "matches": [match.to_dict() for match in found],
+        }
+        typer.echo(json.dumps(content, indent=2))
     elif paths or null:
         print_paths((match.path for match in found), "\0" if null else "\n")
     else:

@@ -1,7 +1,7 @@
 """The explanation of a pair: at each step, where on the photo and at which words a matcher looked."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -53,6 +53,8 @@ class Explanation:
     photo: Image.Image | None = field(default=None, repr=False)
     unknown: tuple[str, ...] = ()
     """Words that the matcher has not learned."""
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """Misspelt words, and what they were read as."""
     unread: tuple[str, ...] = ()
     """Those of them that are all the same to it: no language model has read them."""
     dropped: int = 0
@@ -133,6 +135,7 @@ class Explanation:
             "sentence": self.sentence,
             "score": float(self.scores[-1]),
             "unknown_words": list(self.unknown),
+            "read_as": dict(self.read_as),
             "dropped_words": self.dropped,
             "parts": {"steps": self.parts.steps, "whole": self.parts.whole, "told": self.parts.describe()},
             "words": [self._word_dict(word) for word in range(len(self.words))],
@@ -209,10 +212,10 @@ def explain_encoded(matcher: Matcher, image: Batch, sentence: str) -> Explanatio
 
 def _explain_one(matcher: Matcher, one: Batch, sentence: str) -> Explanation:
     found: Saliency = matcher.attend(one, matcher.encode_sentences([sentence]), torch.zeros(1, 2, dtype=torch.long))
-    words = tokenise(sentence)
+    words = matcher.words_of([sentence])[0]
     kept = found.sentence.shape[2]
     side = grid_side(found.image.shape[2])
-    unknown = tuple(dict.fromkeys(matcher.vocabulary.encode(sentence, kept).unknown))
+    unknown = tuple(dict.fromkeys(matcher.vocabulary.encode_words(words, kept).unknown))
     return Explanation(
         sentence=sentence,
         words=tuple(words[:kept]),
@@ -220,8 +223,9 @@ def _explain_one(matcher: Matcher, one: Batch, sentence: str) -> Explanation:
         word_saliency=found.sentence[0].float().cpu().numpy(),
         scores=found.scores[0].float().cpu().numpy(),
         unknown=unknown,
+        read_as=matcher.read_as([sentence]),
         unread=() if matcher.config.language_model else unknown,
-        dropped=len(words) - kept,
+        dropped=len(tokenise(sentence)) - kept,
         word_maps=None if found.words is None else found.words[0].reshape(-1, side, side).float().cpu().numpy(),
         whole=0.0 if found.whole is None else float(found.whole[0]),
     )

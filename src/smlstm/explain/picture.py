@@ -131,7 +131,7 @@ def _notes(explanation: Explanation, width: int) -> list[Image.Image]:
 
 def notes(explanation: Explanation) -> list[str]:
     """What a reader must know before trusting a picture."""
-    found = []
+    found = [f"“{typed}” was read as “{meant}”." for typed, meant in explanation.read_as.items()]
     if explanation.unknown:
         found.append(f"Words that the model has not learned: {', '.join(explanation.unknown)}.")
     if explanation.dropped:

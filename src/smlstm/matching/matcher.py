@@ -7,7 +7,8 @@ What happens to unusual input, for every matcher:
 
 - a sentence without any word: `InputError`, naming its position;
 - a sentence of only unknown words: scored; each word uses the vector of the unknown word, or what a language model
-  makes of it, and `matcher.vocabulary.unknown_words` tells which they are;
+  makes of it, and `matcher.unknown_words` tells which they are;
+- a misspelt word: read as the known word that was meant, and `matcher.read_as` tells so;
 - a sentence longer than the limit J: its first J words count, `Vocabulary.encode` reports how many were dropped;
 - NaN or infinite features: `InputError`, naming the image;
 - regions or context of another width than the model's F and D: `InputError`, naming both;
@@ -93,7 +94,7 @@ class Matcher(nn.Module, ABC):
     def tokens(self, sentences: Sequence[str]) -> Tokens:
         """Sentences as rows of the vocabulary, padded to the longest; no language model has read them yet."""
         refuse_single_sentence(sentences)
-        rows = [self.vocabulary.encode(sentence, self.config.max_words).ids for sentence in sentences]
+        rows = [self.vocabulary.encode_words(words).ids for words in self.words_of(sentences)]
         empty = [position for position, row in enumerate(rows) if not row]
         if empty:
             raise InputError(
@@ -132,8 +133,26 @@ class Matcher(nn.Module, ABC):
         return self._encode_tokens(tokens)
 
     def words_of(self, sentences: Sequence[str]) -> list[list[str]]:
-        """The words of each sentence that count."""
-        return [tokenise(sentence)[: self.config.max_words] for sentence in sentences]
+        """The words of each sentence that count, misspelt ones as they were meant."""
+        return [
+            [self._meant(word) or word for word in tokenise(sentence)[: self.config.max_words]]
+            for sentence in sentences
+        ]
+
+    def read_as(self, sentences: Sequence[str]) -> dict[str, str]:
+        """Misspelt words of some sentences, and what they are read as."""
+        words = dict.fromkeys(word for sentence in sentences for word in tokenise(sentence)[: self.config.max_words])
+        return {word: meant for word in words if (meant := self._meant(word)) is not None}
+
+    def unknown_words(self, sentences: Sequence[str]) -> list[str]:
+        """Distinct words of some sentences that it has not learned, in order of appearance."""
+        seen = (word for words in self.words_of(sentences) for word in self.vocabulary.encode_words(words).unknown)
+        return list(dict.fromkeys(seen))
+
+    def _meant(self, word: str) -> str | None:
+        if word in self.vocabulary or (self.config.language_model and language_model().knows(word)):
+            return None
+        return self.vocabulary.meant(word)
 
     def _read(self, sentences: Sequence[str]) -> Tensor:
         """Word vectors of a language model, zero on padding; N, J, width."""

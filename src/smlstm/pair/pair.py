@@ -169,7 +169,11 @@ class Pair:
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Words that the reranker does not know, in order of appearance."""
-        return self.reranker.vocabulary.unknown_words(sentences)
+        return self.reranker.unknown_words(sentences)
+
+    def read_as(self, sentences: Sequence[str]) -> dict[str, str]:
+        """Misspelt words, and what the reranker reads them as."""
+        return self.reranker.read_as(sentences)
 
 
 def is_pair(folder: Path) -> bool:

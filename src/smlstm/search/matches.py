@@ -1,7 +1,7 @@
 """What a search gives back."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ class Found:
     """How many photos the question was put to."""
     unknown: tuple[str, ...] = ()
     """Words of the question that the model has not learned."""
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """Misspelt words of the question, and what they were read as."""
     calibrated: bool = True
 
     def __iter__(self) -> Iterator[Match]:

@@ -70,8 +70,13 @@ class Searcher:
         if terms and candidates and shortlist:
             candidates = self._rerank(terms, candidates)
         best = [each for each in candidates if each.rank >= minimum][:k]
-        unknown = tuple(self.pair.unknown_words(sentences))
-        return Found(self._matches(best, files), int(allowed.sum()), unknown, self.pair.calibrated or not terms)
+        return Found(
+            self._matches(best, files),
+            int(allowed.sum()),
+            tuple(self.pair.unknown_words(sentences)),
+            self.pair.read_as(sentences),
+            self.pair.calibrated or not terms,
+        )
 
     def _rerank(self, terms: Sequence[Term], candidates: Sequence[_Candidate]) -> list[_Candidate]:
         photos = self._prepared([each.row for each in candidates])

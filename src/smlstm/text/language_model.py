@@ -105,6 +105,10 @@ class LanguageModel:
         rows = [row for part in _PARTS.findall(plain) for row in self._pieces_of_part(part)]
         return rows or [self._pieces["[UNK]"]]
 
+    def knows(self, word: str) -> bool:
+        """Whether a word is one of its pieces; others it puts together of parts, misspelt ones too."""
+        return len(self.pieces(word)) == 1 and self.pieces(word) != [self._pieces["[UNK]"]]
+
     def _pieces_of_part(self, part: str) -> list[int]:
         unknown = [self._pieces["[UNK]"]]
         rows: list[int] = []

@@ -13,6 +13,7 @@ from typing import Any
 
 from smlstm.errors import ConfigurationError
 from smlstm.text.forms import other_form
+from smlstm.text.spelling import Spelling
 from smlstm.text.tokens import tokenise
 
 PADDING = 0
@@ -63,6 +64,16 @@ class Vocabulary:
     def _rows(self) -> dict[str, int]:
         return {word: row for row, word in enumerate(self.words, start=len(_SPECIAL))}
 
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self.words)
+
+    def meant(self, word: str) -> str | None:
+        """The known word that an unknown one is likely to be a misspelling of; of known words and their forms none."""
+        if word in self._rows or other_form(word, self._rows) is not None:
+            return None
+        return self._spelling.meant(word)
+
     def row(self, word: str) -> int:
         """Row of the embedding for one word, `UNKNOWN` if it is not known."""
         return self._rows.get(word, UNKNOWN)
@@ -76,7 +87,10 @@ class Vocabulary:
 
         An unknown word is read as another form of it (`kayaks` as `kayak`) where that is known.
         """
-        words = tokenise(sentence)
+        return self.encode_words(tokenise(sentence), limit)
+
+    def encode_words(self, words: Sequence[str], limit: int | None = None) -> EncodedText:
+        """As `encode`, of a sentence that was split into words."""
         kept = words[:limit]
         forms = {word: other_form(word, self._rows) for word in kept if word not in self._rows}
         read_as = {word: form for word, form in forms.items() if form is not None}

@@ -6,7 +6,8 @@ An epoch is a fresh order in which the captions of one image lie far apart: each
 over it, at random places. With `together` > 1, so many captions of an image stay side by side: fewer images a batch,
 and fewer pairs.
 
-What is left at the end of an epoch and fills no batch waits for another epoch, which leaves out others.
+What is left at the end of an epoch and fills no batch waits for another epoch, which leaves out others. So does all
+behind `most` batches.
 """
 
 from collections.abc import Iterator
@@ -28,15 +29,16 @@ def seed_of(*parts: object) -> int:
 class Batches:
     """The batches of every epoch."""
 
-    def __init__(self, image_of: Integers, size: int, seed: int, *, together: int = 1) -> None:
+    def __init__(self, image_of: Integers, size: int, seed: int, *, together: int = 1, most: int | None = None) -> None:
         self._image_of, self._seed, self._together = image_of, seed, together
         self.size = min(size, len(image_of))
+        self._count = min(len(image_of) // self.size, most or len(image_of))
         self.order = lru_cache(maxsize=2)(self._order)
         if len(np.unique(image_of)) < 2:
             raise InputError("a batch needs captions of two images at least")
 
     def __len__(self) -> int:
-        return len(self._image_of) // self.size
+        return self._count
 
     def batch(self, epoch: int, k: int) -> Integers:
         """Captions of batch k."""

@@ -68,6 +68,11 @@ class StageConfig(Settings):
         default=None, description="with this table, the stage reads features of a backbone that an earlier stage tuned"
     )
     epochs: Positive = Field(default=10, description="passes over all captions; early stopping may end them sooner")
+    epoch_batches: Positive | None = Field(
+        default=None,
+        description="batches that make an epoch; by default those of all captions. Of much data, a part is enough to "
+        "measure dev again, and the next epoch draws another part",
+    )
     batch_size: int = Field(
         default=101, ge=2, description="captions a batch: 101 gives each pair the paper's 100 others"
     )

@@ -66,7 +66,13 @@ class _Loop:
         regions = spec.regions if self.tail is None else self.tail.shape(spec.regions, spec.region_width)[0]
         self.side = math.isqrt(regions)
         self.phrases = self._phrases(job) if stage.phrases else None
-        self.batches = Batches(self.training.image_of, stage.batch_size, job.seed, together=stage.captions_together)
+        self.batches = Batches(
+            self.training.image_of,
+            stage.batch_size,
+            job.seed,
+            together=stage.captions_together,
+            most=stage.epoch_batches,
+        )
         self.loss = _make_loss(job)
         self.optimiser = make_optimiser(stage, matcher, self.tail if self.tunes else None)
         self.progress = Progress()

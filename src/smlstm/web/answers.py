@@ -68,6 +68,7 @@ class SearchAnswer(BaseModel):
     searched: int = Field(description="How many photos the question was put to.")
     more: bool = Field(description="Whether a larger offset finds further ones.")
     unknown_words: list[str] = Field(description="Words of the question that the model has not learned.")
+    read_as: dict[str, str] = Field(description="Misspelt words, and what they were read as.")
     calibrated: bool = Field(description="Whether probabilities were fitted; else they only put photos in order.")
 
 
@@ -91,6 +92,7 @@ class ScoreAnswer(BaseModel):
 
     scores: list[Score]
     unknown_words: list[str]
+    read_as: dict[str, str] = Field(description="Misspelt words, and what they were read as.")
     calibrated: bool
 
 
@@ -146,6 +148,7 @@ class Explained(BaseModel):
         description="Of each word, where it is; null of function words, and altogether of a model that cannot say it."
     )
     unknown_words: list[str]
+    read_as: dict[str, str] = Field(description="Misspelt words, and what they were read as.")
     dropped_words: int = Field(description="Words beyond the model's limit, cut from the end.")
     probability: float | None = None
     score: float
@@ -174,6 +177,7 @@ class Explained(BaseModel):
             function_words=list(seen.quiet),
             word_maps=None if seen.word_maps is None else [WordMap.of(word) for word in content["words"]],
             unknown_words=content["unknown_words"],
+            read_as=content["read_as"],
             dropped_words=content["dropped_words"],
             probability=probability,
             score=content["score"],
@@ -209,6 +213,7 @@ class NameAnswer(BaseModel):
 
     photos: list[Named]
     unknown_words: list[str]
+    read_as: dict[str, str] = Field(description="Misspelt words, and what they were read as.")
     calibrated: bool
 
 

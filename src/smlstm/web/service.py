@@ -90,6 +90,7 @@ class Service:
             searched=found.searched,
             more=more,
             unknown_words=list(found.unknown),
+            read_as=dict(found.read_as),
             calibrated=found.calibrated,
         )
 
@@ -121,8 +122,12 @@ class Service:
             for photo, row in zip(names, scores.tolist(), strict=True)
             for text, score in zip(sentences, row, strict=True)
         ]
-        unknown = self.pair.unknown_words(sentences)
-        return answers.ScoreAnswer(scores=found, unknown_words=unknown, calibrated=self.pair.calibrated)
+        return answers.ScoreAnswer(
+            scores=found,
+            unknown_words=self.pair.unknown_words(sentences),
+            read_as=self.pair.read_as(sentences),
+            calibrated=self.pair.calibrated,
+        )
 
     def explain(self, pairs: Pairs) -> answers.ExplainAnswer:
         """What the reranker looked at, for every photo with every sentence."""
@@ -190,8 +195,13 @@ class Service:
                     ],
                 )
             )
-        unknown = self.pair.unknown_words(list(sentences or ()))
-        return answers.NameAnswer(photos=photos, unknown_words=unknown, calibrated=self.pair.calibrated)
+        own = list(sentences or ())
+        return answers.NameAnswer(
+            photos=photos,
+            unknown_words=self.pair.unknown_words(own),
+            read_as=self.pair.read_as(own),
+            calibrated=self.pair.calibrated,
+        )
 
     def explained(self, images: Batch, number: int, sentence: str, name: str, score: float) -> Explained:
         """What the reranker looked at in one of some encoded photos."""

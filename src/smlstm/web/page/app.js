@@ -3,7 +3,7 @@
 
 import { address, get, percent, post, sentence, WEAK } from "./api.js";
 import { LibraryState } from "./library.js";
-import { element, unknownNotice } from "./looking.js";
+import { element, wordNotices } from "./looking.js";
 import { setUpNaming } from "./naming.js";
 import { Viewer } from "./viewer.js";
 
@@ -120,7 +120,7 @@ function tell(answer) {
   }
   if (!asked) return;
   const notices = [];
-  if (answer.unknown_words.length) notices.push(unknownNotice(answer.unknown_words));
+  notices.push(...wordNotices(answer));
   if (!answer.calibrated) notices.push("Percentages only put photos in order: this model is not calibrated.");
   say("notice", notices.join(" "));
 }

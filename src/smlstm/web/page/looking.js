@@ -144,12 +144,14 @@ export function showLooking(place, stage, explanation) {
 }
 
 function notes(explanation) {
-  const found = [];
-  if (explanation.unknown_words.length) found.push(unknownNotice(explanation.unknown_words));
+  const found = wordNotices(explanation);
   if (explanation.dropped_words) found.push(`The last ${explanation.dropped_words} words were too many and were cut.`);
   return found;
 }
 
-export function unknownNotice(words) {
-  return sentence(`the model has not learned: ${words.join(", ")}`);
+// What to know of the words of a question: which were read as others, which were never learned.
+export function wordNotices({ read_as: readAs, unknown_words: unknown }) {
+  const found = Object.entries(readAs).map(([typed, meant]) => `“${typed}” was read as “${meant}”.`);
+  if (unknown.length) found.push(sentence(`the model has not learned: ${unknown.join(", ")}`));
+  return found;
 }

@@ -1,7 +1,7 @@
 // Naming a photo: dropped or chosen, it is sent, looked at, and not kept.
 
 import { percent, post, sentence, WEAK } from "./api.js";
-import { element, fit, showLooking, unknownNotice } from "./looking.js";
+import { element, fit, showLooking, wordNotices } from "./looking.js";
 
 const $ = (id) => document.getElementById(id);
 const dialog = $("naming"), stage = $("dropped"), picture = stage.querySelector("img"), status = $("naming-status");
@@ -75,7 +75,7 @@ function show(answer) {
   const found = answer.photos[0].sentences;
   const weak = answer.calibrated && found[0].probability < WEAK;
   const notices = [weak ? "None of the sentences matches well." : `The best match is “${found[0].sentence}”.`];
-  if (answer.unknown_words.length) notices.push(unknownNotice(answer.unknown_words));
+  notices.push(...wordNotices(answer));
   if (!answer.calibrated) notices.push("Percentages only put sentences in order: this model is not calibrated.");
   status.textContent = notices.join(" ");
   $("names").replaceChildren(...found.map((each) => {
