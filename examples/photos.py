@@ -67,7 +67,7 @@ def main() -> None:
     for sentence in SENTENCES:
         found = library.search(sentence, k=SHOWN)
         print(f'\n"{sentence}"')
-        say_what_to_know(library.pair, found.unknown)
+        say_what_to_know(library.pair, found.unknown, found.read_as)
         for match in found:
             print(f"  {match.probability:6.1%}  {match.path.name}")
         if (found[0].probability or 0) < UNLIKELY:

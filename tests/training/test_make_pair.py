@@ -52,14 +52,15 @@ def test_a_run_leaves_a_pair(paired, tmp_path):
     assert np.mean(own) > np.mean([pair.calibration.probability(score) for score in scores.ravel().tolist()])
 
 
-def test_a_reranker_alone_is_the_pairs_score(paired, tmp_path):
-    paired.write_text(paired.read_text(encoding="utf-8") + "add_shortlist = false\n", encoding="utf-8")
-    config = read_config(paired, LEARN)
+def test_a_reranker_that_finds_its_own_candidates_is_the_pairs_score(paired, tmp_path):
+    paired.write_text(paired.read_text(encoding="utf-8") + 'shortlist = "smlstm"\n', encoding="utf-8")
+    config = read_config(paired, [*LEARN, "stage.smlstm.model.global_score=true"])
     train(config, tmp_path / "run")
     pair = load_pair(tmp_path / "run" / "pair")
     measured = json.loads((tmp_path / "run" / "pair" / "calibration.json").read_text())["measured"]["dev"]
     sums = measured["captions.csv"]["sum"]
-    assert sums["pair"] == sums["reranker"] == sums["models"]["smlstm"]
+    assert sums == {"reranker": sums["pair"], "pair": sums["pair"], "models": {"smlstm": sums["pair"]}}
+    assert pair.shortlist is None and pair.calibration.shortlist_weight == 0
     _, dev, _ = read_examples(config.data)
     features = dev.images.read(np.arange(24))
     with torch.inference_mode():
@@ -85,7 +86,7 @@ def test_it_waits_for_all_stages(paired, tmp_path):
     ("setting", "message"),
     [
         ("pair.reranker=scan", 'pair.reranker: there is no stage "scan"; this run has mnlm, smlstm'),
-        ("pair.shortlist=smlstm", "a shortlist needs unit vectors"),
+        ("pair.shortlist=smlstm", "a shortlist needs unit vectors: mnlm or vse\\+\\+, or the reranker itself"),
         ("pair.halves=true", "there is no such setting"),
     ],
 )

@@ -220,11 +220,6 @@ class PairConfig(Settings):
         "`global_score`",
     )
     reranker: str = Field(default="smlstm", description="the stage that looks closely at them")
-    add_shortlist: bool = Field(
-        default=True,
-        description="whether the shortlist's score is added to the reranker's, as wide as that; a reranker that knows "
-        "all that the shortlist knows is better alone",
-    )
     half: bool = Field(default=True, description="store weights in half precision: half the size, the same ranking")
 
 

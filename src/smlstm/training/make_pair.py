@@ -44,7 +44,7 @@ def make_pair(  # noqa: PLR0917 - what a run knows
         images_of.append(image_of)
     near, reranked = scores[wanted.shortlist], scores[wanted.reranker]
     alone = wanted.shortlist == wanted.reranker
-    weight = weight_of(near, reranked) if wanted.add_shortlist and not alone else 0.0
+    weight = weight_of(near, reranked) if not alone else 0.0
     together = [
         (second + np.float32(weight) * short, image_of) if weight else (second, image_of)
         for short, second, image_of in zip(near, reranked, images_of, strict=True)

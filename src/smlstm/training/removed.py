@@ -22,6 +22,7 @@ REMOVED: dict[str, tuple[Any, str]] = {
     "stage.*.ema": (0.0, "weights are not averaged: the end of the cosine settles them"),
     "stage.*.model.feature_scale": ("rms", "features are always divided by their root mean square"),
     "stage.*.objective.regulariser_scale": ("mean", "squares are always averaged over the candidates"),
+    "pair.add_shortlist": (True, "name the reranker as its own shortlist: its score then stands alone"),
     "pair.fold_words": (None, "train the stage with a smaller embedding_width"),
 }
 
