@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -165,3 +166,11 @@ def test_the_command_trains_and_runs_lists(recipe, tmp_path):
     found = json.loads(command.invoke(app, ["runs", out, other, "--json"]).stdout)
     assert [summary["run"] for summary in found] == ["a", "b"]
     assert found[0]["best"]["sum"] > 0
+
+
+def test_so_many_captions_of_each_training_photo(recipe):
+    whole, dev, _ = read_examples(read_config(recipe).data)
+    few, same_dev, _ = read_examples(read_config(recipe, ["data.0.captions=1"]).data)
+    assert np.bincount(whole.image_of).min() > 1 and np.bincount(few.image_of).tolist() == [1] * len(whole.images)
+    assert few.captions == tuple(whole.captions[int(np.argmax(whole.image_of == image))] for image in few.image_of)
+    assert same_dev.captions == dev.captions
