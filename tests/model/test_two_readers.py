@@ -44,6 +44,27 @@ def test_each_reader_sees_its_own_vectors(make):
     assert torch.equal(first.whole[:, width:], other_words.whole[:, width:])
 
 
+def test_each_term_counts_by_its_weight(make):
+    weights = (0.5, 0.25, 2.0, 3.0)
+    plain = make(**BOTH, instance_score=True)
+    model = make(**BOTH, instance_score=True, term_weights=weights)
+    model.load_state_dict(plain.state_dict())
+    features, tokens = random_features(width=7), tokens_of(model)
+    images, sentences = model.encode_images(features), model.encode_sentences(tokens)
+    terms, seen = model.score_terms(images, sentences, torch.tensor([[0, 1]]))
+    alike, _ = plain.score_terms(plain.encode_images(features), plain.encode_sentences(tokens))
+    torch.testing.assert_close(terms, alike)  # each is trained as it is
+    expected = sum(weight * terms[:, :, place] for place, weight in enumerate(weights))
+    torch.testing.assert_close(model.score(images, sentences), expected)
+    torch.testing.assert_close(seen.scores[0, -1], expected[0, 1])
+    told = model.attend(images, sentences, torch.tensor([[0, 1]]))
+    torch.testing.assert_close(told.scores, seen.scores)
+    torch.testing.assert_close(told.whole[0], 0.25 * terms[0, 1, 1] + 2.0 * terms[0, 1, 2])
+    torch.testing.assert_close(images.whole @ sentences.whole.T, 0.25 * terms[:, :, 1] + 2.0 * terms[:, :, 2])
+    with pytest.raises(ValidationError, match="term_weights has 3 numbers, but the score has 4 terms"):
+        make(**BOTH, instance_score=True, term_weights=weights[:3])
+
+
 def test_both_readers_have_their_say_in_the_global_score(make):
     model = make(**BOTH)
     features, tokens = random_features(width=7), tokens_of(model)

@@ -26,6 +26,8 @@ WHOLES = ["full-gated-product-whole", "att-joint-additive-whole", "ctx-gated-pro
 INSTANCES = [  # with an instance score, or both
     "full-paired-product-instance-whole",
     "full-paired-product-instance-phrases",
+    "full-paired-product-instance-whole-weighted",
+    "full-gated-product-instance-weighted",
     "full-gated-product-instance",
     "att-joint-additive-instance-whole",
     "mean-gated-product-instance",
@@ -40,6 +42,8 @@ def smlstm(name: str = "full-gated-product", **changes) -> SMLSTM:
     sizes = dict(word_width=6, sentence_width=7, attention_width=8, similarity_width=5, hidden_width=6)
     fields = {**WIDTHS, **sizes, "variant": variant, "modulation": modulation, "comparison": comparison}
     fields |= {"global_score": "whole" in added, "instance_score": "instance" in added}
+    weights = (0.5, 2.0, 0.25)[: 1 + fields["global_score"] + fields["instance_score"]]
+    fields |= {"term_weights": weights} if "weighted" in added else {}
     fields |= {"words": "phrases", "word_width": WIDTHS["embedding_width"]} if "phrases" in added else {}
     fields |= {"image_pooling": "max" if "max" in added else "context", **changes}
     torch.manual_seed(3)

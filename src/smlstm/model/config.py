@@ -54,6 +54,12 @@ class SMLSTMConfig(MatcherConfig):
         default=False,
         description="add the mean cosine of the attended instances to what the steps say; not in the paper",
     )
+    term_weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = Field(
+        default=(),
+        description="how much each term counts in the score, in their order: what the steps say, the global score of "
+        "each reader, the instance score; empty: all alike. Each term is trained by its own loss, so that weights can "
+        "be chosen afterwards",
+    )
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
     words: Literal["blstm", "vectors", "phrases"] = Field(
         default="blstm",
@@ -95,10 +101,22 @@ class SMLSTMConfig(MatcherConfig):
             raise ValueError("context_words is `both`, but only global_score has use for it: set it, or leave this out")
         if self.image_pooling == "max" and not self.global_score:
             raise ValueError("image_pooling is `max`, but only global_score has use for it: set it, or leave this out")
+        if self.term_weights and len(self.term_weights) != self.terms:
+            raise ValueError(f"term_weights has {len(self.term_weights)} numbers, but the score has {self.terms} terms")
         vector_width = self.read_width if self.language_model else self.embedding_width
         if self.words != "blstm" and self.word_width != vector_width:
             raise ValueError(f"word_width is {self.word_width}, but words are vectors of {vector_width}: set it so")
         return self
+
+    @property
+    def readers(self) -> int:
+        """How many global scores there are."""
+        return (2 if self.context_words == "both" else 1) if self.global_score else 0
+
+    @property
+    def terms(self) -> int:
+        """Of how many terms the score is the sum."""
+        return 1 + self.readers + self.instance_score
 
 
 class MNLMConfig(MatcherConfig):

@@ -100,10 +100,17 @@ class SMLSTM(Matcher):
         self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
         # None in the paper: the global score
         self.image_whole, self.region_whole = image_wholes(config)
+        weights = torch.tensor(config.term_weights or (1.0,) * config.terms)
+        self.register_buffer("term_weights", weights, persistent=False)
+
+    term_weights: Tensor  # K
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
         features = ImageFeatures(scaled(features.regions), scaled(features.context))
-        whole = image_whole(self.image_whole, self.region_whole, features, self.dropout, self.config.sentence_width)
+        width = self.config.sentence_width
+        whole = image_whole(self.image_whole, self.region_whole, features, self.dropout, width)
+        if whole is not None:  # x as long as its score counts
+            whole = whole * self.term_weights[1 : 1 + self.config.readers].repeat_interleave(width)
         m = self.feature_dropout(features.context)  # M, D
         # In the variant `ctx` the contexts stand in for the instances.
         a = m[:, None] if self.config.variant == "ctx" else self._with_some_channels(features.regions)  # M, I, F
@@ -137,12 +144,12 @@ class SMLSTM(Matcher):
 
     def score(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of all pairs; M, N."""
-        return self._terms(self._run(_side(images), _side(sentences)), _side(images), _side(sentences)).sum(2)
+        return self._sum(self._terms(self._run(_side(images), _side(sentences)), _side(images), _side(sentences)))
 
     def score_terms(
         self, images: Batch, sentences: Batch, pairs: Tensor | None = None
     ) -> tuple[Tensor, Saliency | None]:
-        """The terms of which scores are made (M, N, K), each on its own, and the saliency of chosen pairs."""
+        """The terms of which scores are made (M, N, K), each on its own, unweighted; the saliency of chosen pairs."""
         if pairs is not None:
             self._refuse_without_maps()
         steps = self._run(_side(images), _side(sentences))
@@ -164,17 +171,22 @@ class SMLSTM(Matcher):
         """The score of some pairs as it stands after each step."""
         added = self._wholes(terms)[rows, columns]
         agreements = [_pick(step.agreement, rows, columns) for step in steps if step.agreement is not None]
+        said, agreed = self.term_weights[0], self.term_weights[-1]
         return [
-            self.aggregation.score(step.state.hidden[rows, columns])
+            said * self.aggregation.score(step.state.hidden[rows, columns])
             + added
-            + (torch.stack(agreements[: number + 1]).mean(0) if agreements else 0.0)
+            + (agreed * torch.stack(agreements[: number + 1]).mean(0) if agreements else 0.0)
             for number, step in enumerate(steps)
         ]
 
     def _wholes(self, terms: Tensor) -> Tensor:
         """Of the terms, what no step has a part in; M, N."""
-        wholes = 0 if self.image_whole is None else self.image_whole.out_features // self.config.sentence_width
-        return terms[:, :, 1 : 1 + wholes].sum(2)
+        wholes = slice(1, 1 + self.config.readers)
+        return (terms[:, :, wholes] * self.term_weights[wholes]).sum(2)
+
+    def _sum(self, terms: Tensor) -> Tensor:
+        """Of the terms (M, N, K), each as it counts; M, N."""
+        return (terms * self.term_weights).sum(2)
 
     def _terms(self, steps: list[Step], images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
         """The paper's score, and what is added to it beyond the paper; M, N, K."""
@@ -194,7 +206,7 @@ class SMLSTM(Matcher):
     def score_pairs(self, images: Batch, sentences: Batch) -> Tensor:
         """Scores of the pairs (images[k], sentences[k]) only; P."""
         steps = self._run(_side(images), _side(sentences), aligned=True)
-        return self._terms(steps, _side(images), _side(sentences), aligned=True).sum(2).squeeze(1)
+        return self._sum(self._terms(steps, _side(images), _side(sentences), aligned=True)).squeeze(1)
 
     def _attend(self, images: Batch, sentences: Batch) -> Saliency:
         steps = self._run(_side(images), _side(sentences), aligned=True)
@@ -204,7 +216,7 @@ class SMLSTM(Matcher):
         return Saliency(
             torch.cat([step.image_saliency for step in steps], dim=1),
             _of_words(torch.cat([step.sentence_saliency for step in steps], dim=1), _side(sentences)),
-            torch.cat([terms.sum(2) for terms in so_far], dim=1),
+            torch.cat([self._sum(terms) for terms in so_far], dim=1),
             None if self.search is None else self._word_maps(_side(images), _side(sentences)),
             self._wholes(so_far[-1]).squeeze(1),
         )

@@ -5,6 +5,8 @@
 With `image_pooling` `max`, x = unit(m W_I + b + max_i a_i W_R): m is often a mean over regions, in which what is small
 is faint. With two readers (readers.py) there are two such cosines, each with an x of its own.
 
+How much each term counts (`term_weights`) is x's length here.
+
 The paper adds the scores of two models up only once they are trained. For the same reason each term is trained by a
 ranking loss of its own: on a loss of their sum the steps learn next to nothing, since the contexts alone soon tell all
 training captions apart (docs/experiments.md).
@@ -52,7 +54,7 @@ def units(whole: Tensor, width: int) -> Tensor:
 
 
 def whole_scores(images: Tensor | None, sentences: Tensor | None, width: int, aligned: bool) -> list[Tensor]:
-    """x . v, of each reader; M, N, or P, 1 of aligned pairs. Nothing without a global score."""
+    """x . v of unit vectors, of each reader; M, N, or P, 1 of aligned pairs. Nothing without a global score."""
     if images is None or sentences is None:
         return []
     parts = zip(torch.split(images, width, 1), torch.split(sentences, width, 1), strict=True)

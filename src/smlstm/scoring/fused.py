@@ -75,7 +75,8 @@ class FusedScorer(Scorer[PreparedSide]):
         self.similarity = similarity.T.to(dtype).contiguous()  # S, 4H
         self.unit = (2 * aggregation.unit.weight).T.to(dtype).contiguous()  # H, H
         self.unit_bias = aggregation.unit.bias.detach()
-        self.output, self.output_bias = aggregation.output.weight[0].detach(), aggregation.output.bias.detach()
+        said, self.agreed = model.term_weights[0], float(model.term_weights[-1])
+        self.output, self.output_bias = said * aggregation.output.weight[0], said * aggregation.output.bias
         self.pair_width = len(self.bias) + 3 * self.width + 3 * config.similarity_width
         if self.search is not None:
             self.pair_width += config.attention_width + 2 * config.similarity_width
@@ -188,7 +189,9 @@ class FusedScorer(Scorer[PreparedSide]):
             hidden, memory = self._step(gates, memory)
         units = products.linear("both", self.unit_bias, hidden, self.unit).sigmoid_()
         scores = units @ self.output + self.output_bias
-        return scores if agreement is None else scores.add_(agreement, alpha=1 / (self.steps if self.looks else 1))
+        if agreement is None:
+            return scores
+        return scores.add_(agreement, alpha=self.agreed / (self.steps if self.looks else 1))
 
     def _step(self, gates: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
         """One step of the LSTM from gates that are overwritten; h/2 and 2c; P, H."""
