@@ -54,10 +54,10 @@ class SMLSTMConfig(MatcherConfig):
         default=False,
         description="add the mean cosine of the attended instances to what the steps say; not in the paper",
     )
-    term_weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = Field(
-        default=(),
+    term_weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = Field(
+        default=None,
         description="how much each term counts in the score, in their order: what the steps say, the global score of "
-        "each reader, the instance score; empty: all alike. Each term is trained by its own loss, so that weights can "
+        "each reader, the instance score; None: all alike. Each term is trained by its own loss, so that weights can "
         "be chosen afterwards",
     )
     embedding_width: Positive = Field(default=300, description="width of a word vector, open in the paper")
@@ -101,7 +101,7 @@ class SMLSTMConfig(MatcherConfig):
             raise ValueError("context_words is `both`, but only global_score has use for it: set it, or leave this out")
         if self.image_pooling == "max" and not self.global_score:
             raise ValueError("image_pooling is `max`, but only global_score has use for it: set it, or leave this out")
-        if self.term_weights and len(self.term_weights) != self.terms:
+        if self.term_weights is not None and len(self.term_weights) != self.terms:
             raise ValueError(f"term_weights has {len(self.term_weights)} numbers, but the score has {self.terms} terms")
         vector_width = self.read_width if self.language_model else self.embedding_width
         if self.words != "blstm" and self.word_width != vector_width:
