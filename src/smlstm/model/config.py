@@ -54,7 +54,7 @@ class SMLSTMConfig(MatcherConfig):
         default=False,
         description="add the mean cosine of the attended instances to what the steps say; not in the paper",
     )
-    term_weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = Field(
+    term_weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] | None = Field(
         default=None,
         description="how much each term counts in the score, in their order: what the steps say, the global score of "
         "each reader, the instance score; None: all alike. Each term is trained by its own loss, so that weights can "

@@ -100,17 +100,15 @@ class SMLSTM(Matcher):
         self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
         # None in the paper: the global score
         self.image_whole, self.region_whole = image_wholes(config)
-        weights = torch.tensor(config.term_weights or (1.0,) * config.terms)
-        self.register_buffer("term_weights", weights, persistent=False)
-
-    term_weights: Tensor  # K
+        self.term_weights = config.term_weights or (1.0,) * config.terms
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
         features = ImageFeatures(scaled(features.regions), scaled(features.context))
         width = self.config.sentence_width
         whole = image_whole(self.image_whole, self.region_whole, features, self.dropout, width)
         if whole is not None:  # x as long as its score counts
-            whole = whole * self.term_weights[1 : 1 + self.config.readers].repeat_interleave(width)
+            counts = whole.new_tensor(self.term_weights[1 : 1 + self.config.readers])
+            whole = whole * counts.repeat_interleave(width)
         m = self.feature_dropout(features.context)  # M, D
         # In the variant `ctx` the contexts stand in for the instances.
         a = m[:, None] if self.config.variant == "ctx" else self._with_some_channels(features.regions)  # M, I, F
@@ -182,11 +180,11 @@ class SMLSTM(Matcher):
     def _wholes(self, terms: Tensor) -> Tensor:
         """Of the terms, what no step has a part in; M, N."""
         wholes = slice(1, 1 + self.config.readers)
-        return (terms[:, :, wholes] * self.term_weights[wholes]).sum(2)
+        return (terms[:, :, wholes] * terms.new_tensor(self.term_weights[wholes])).sum(2)
 
     def _sum(self, terms: Tensor) -> Tensor:
         """Of the terms (M, N, K), each as it counts; M, N."""
-        return (terms * self.term_weights).sum(2)
+        return (terms * terms.new_tensor(self.term_weights)).sum(2)
 
     def _terms(self, steps: list[Step], images: EncodedSide, sentences: EncodedSide, aligned: bool = False) -> Tensor:
         """The paper's score, and what is added to it beyond the paper; M, N, K."""

@@ -75,7 +75,7 @@ class FusedScorer(Scorer[PreparedSide]):
         self.similarity = similarity.T.to(dtype).contiguous()  # S, 4H
         self.unit = (2 * aggregation.unit.weight).T.to(dtype).contiguous()  # H, H
         self.unit_bias = aggregation.unit.bias.detach()
-        said, self.agreed = model.term_weights[0], float(model.term_weights[-1])
+        said, self.agreed = model.term_weights[0], model.term_weights[-1]
         self.output, self.output_bias = said * aggregation.output.weight[0], said * aggregation.output.bias
         self.pair_width = len(self.bias) + 3 * self.width + 3 * config.similarity_width
         if self.search is not None:

@@ -98,6 +98,8 @@ class Examples:
     image_of: Integers
     phrased: tuple[PhrasedPhoto | None, ...] | None = None
     """Of each image, what its captions name and where that is; None where nobody said it."""
+    left_out: tuple[str, ...] = ()
+    """Of each image, what is also said of it, in captions that are not learned."""
 
     def __len__(self) -> int:
         return len(self.captions)

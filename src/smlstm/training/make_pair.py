@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from smlstm.matching.matcher import Matcher
+from smlstm.model import SMLSTM
 from smlstm.pair.calibration import PRIOR, ScoredPairs, fit_calibration, reliability, weight_of
 from smlstm.pair.pair import save_pair
 from smlstm.training.config import PairConfig, RunConfig
@@ -43,7 +44,7 @@ def make_pair(  # noqa: PLR0917 - what a run knows
             scores[stage].append(found)
         images_of.append(image_of)
     near, reranked = scores[wanted.shortlist], scores[wanted.reranker]
-    alone = wanted.shortlist == wanted.reranker
+    alone = wanted.shortlist == wanted.reranker and matchers[wanted.reranker].kind == SMLSTM.kind
     weight = weight_of(near, reranked) if not alone else 0.0
     together = [
         (second + np.float32(weight) * short, image_of) if weight else (second, image_of)

@@ -2,7 +2,7 @@
 
 A phrase of a caption is sought in the batch's photos (`SMLSTM.seek`). A whole caption can be told from others by its
 photo's background; "a brown dog" only by a dog. Photos one of whose captions has the phrase's last word, as a rule its
-noun, are not held against it: most photos of a batch show a man.
+noun, in singular or plural, are not held against it: most photos of a batch show a man.
 
 Phrases are sought as they are read alone, as people type them, half of them without their articles or as their last
 word ("brown dog", "dog"), and, where a model's words are phrases, as they are read in the batch's captions, as its
@@ -90,6 +90,8 @@ class CaptionPhrases:
             )
             self._captions_of.setdefault(image, []).append(caption)
             self._words.setdefault(image, set()).update(words)
+        for image, said in enumerate(training.left_out):
+            self._words.setdefault(image, set()).update(tokenise(said))
         self.texts = tuple(texts)
 
     def examples(self, training: Examples) -> Examples:
@@ -132,7 +134,8 @@ def _forms(words: Sequence[str]) -> list[str]:
     ['a brown dog', 'brown dog', 'dog']
     """
     first = next((place for place, word in enumerate(words) if not is_function_word(word)), 0)
-    return list(dict.fromkeys(" ".join(form) for form in (words, words[first:], words[-1:])))
+    last = len(words) if is_function_word(words[-1]) else len(words) - 1
+    return list(dict.fromkeys(" ".join(form) for form in (words, words[first:], words[last:]) if form))
 
 
 def _drawn_form(forms: Sequence[int], draws: np.random.Generator) -> int:
@@ -151,13 +154,24 @@ def _marked(photo: PhrasedPhoto | None, words: Sequence[str]) -> dict[tuple[int,
     return {}
 
 
+_MANY = {"man": "men", "woman": "women", "child": "children", "person": "people", "foot": "feet"}
+_ONE = {many: one for one, many in _MANY.items()}
+
+
+def _one_or_many(noun: str) -> set[str]:
+    """The words that name the same thing once or several times."""
+    found = {noun, f"{noun}s", f"{noun}es", noun.removesuffix("s"), noun.removesuffix("es")}
+    return found | {_MANY.get(noun, noun), _ONE.get(noun, noun)}
+
+
 def _sought(
     chosen: Sequence[tuple[int, _Named]], known: Sequence[set[str]], parts: Sequence[Part], side: int
 ) -> Sought:
     shown: dict[str, list[bool]] = {}
     for _, named in chosen:
         if named.head not in shown:
-            shown[named.head] = [named.head in words for words in known]
+            either = _one_or_many(named.head)
+            shown[named.head] = [not either.isdisjoint(words) for words in known]
     inside = np.zeros((len(chosen), side * side), np.bool_)
     for place, (row, named) in enumerate(chosen):
         if named.boxes is not None:

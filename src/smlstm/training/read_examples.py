@@ -31,6 +31,7 @@ class _Item:
     source: int
     key: str
     captions: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def feature_stores(data: Sequence[DataConfig]) -> list[PhotoStores]:
@@ -63,7 +64,11 @@ def read_examples(
             if opened is None:
                 continue
             limit = entry.captions if split == "train" else None
-            own = [_Item(number, each.key, each.captions[:limit]) for each in dataset.records if each.split == split]
+            records = [each for each in dataset.records if each.split == split]
+            own = [
+                _Item(number, each.key, each.captions[:limit], each.captions[len(each.captions[:limit]) :])
+                for each in records
+            ]
             there = [item for item in own if any(item.key in store for store in opened[number])]
             if len(there) < len(own):
                 notices.append(
@@ -145,4 +150,5 @@ def _join(stores: Sequence[Sequence[Features]], items: Sequence[_Item], split: s
             store_of[free, known] = len(opened)
             opened.append(view)
     images = Images(opened, store_of, row_of, keys)
-    return Examples(images, tuple(captions), np.array(image_of, np.int64)), dropped
+    left_out = tuple(" ".join(item.left_out) for item in items)
+    return Examples(images, tuple(captions), np.array(image_of, np.int64), left_out=left_out), dropped
