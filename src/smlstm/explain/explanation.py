@@ -212,7 +212,8 @@ def explain_encoded(matcher: Matcher, image: Batch, sentence: str) -> Explanatio
 
 def _explain_one(matcher: Matcher, one: Batch, sentence: str) -> Explanation:
     found: Saliency = matcher.attend(one, matcher.encode_sentences([sentence]), torch.zeros(1, 2, dtype=torch.long))
-    words = matcher.words_of([sentence])[0]
+    read_as = matcher.read_as([sentence])
+    words = [read_as.get(word, word) for word in tokenise(sentence)]
     kept = found.sentence.shape[2]
     side = grid_side(found.image.shape[2])
     unknown = tuple(dict.fromkeys(matcher.vocabulary.encode_words(words, kept).unknown))
@@ -223,9 +224,9 @@ def _explain_one(matcher: Matcher, one: Batch, sentence: str) -> Explanation:
         word_saliency=found.sentence[0].float().cpu().numpy(),
         scores=found.scores[0].float().cpu().numpy(),
         unknown=unknown,
-        read_as=matcher.read_as([sentence]),
+        read_as=read_as,
         unread=() if matcher.config.language_model else unknown,
-        dropped=len(tokenise(sentence)) - kept,
+        dropped=len(words) - kept,
         word_maps=None if found.words is None else found.words[0].reshape(-1, side, side).float().cpu().numpy(),
         whole=0.0 if found.whole is None else float(found.whole[0]),
     )

@@ -43,6 +43,8 @@ from smlstm.vision.backbones import has_fixed_grid
 from smlstm.vision.photo_features import PhotoReader
 
 SHORTLIST, RERANKER, CALIBRATION = "shortlist", "reranker", "calibration.json"
+_ENCODING = "2"
+"""Of what the same files make of a photo: 2 since regions lie in the middle of their cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +253,7 @@ def _digest_of(*matchers: Matcher) -> str:
     """A hash of matchers that come from no folder."""
 
     def parts() -> Iterator[str | bytes]:
+        yield _ENCODING
         for matcher in matchers:
             yield matcher.config.model_dump_json() + matcher.vocabulary.to_json()
             for name, tensor in matcher.state_dict().items():
@@ -266,4 +269,4 @@ def _digest(folder: Path) -> str:
     parts = [
         path.relative_to(folder).as_posix().encode() + b"\0" + bytes.fromhex(fingerprint([path], 64)) for path in files
     ]
-    return fingerprint(parts, 16)
+    return fingerprint([_ENCODING, *parts], 16)

@@ -48,7 +48,7 @@ def known_phrases(pair: Pair) -> list[str]:
     phrases = shipped_phrases()
     if pair.reranker.config.language_model:
         return phrases
-    known = [phrase for phrase in phrases if not pair.unknown_words([phrase])]
+    known = [phrase for phrase in phrases if not pair.unknown_words([phrase]) and not pair.read_as([phrase])]
     return known if len(known) >= FEWEST_PHRASES else phrases
 
 

@@ -69,10 +69,8 @@ class Vocabulary:
         return Spelling(self.words)
 
     def meant(self, word: str) -> str | None:
-        """The known word that an unknown one is likely to be a misspelling of; of known words and their forms none."""
-        if word in self._rows or other_form(word, self._rows) is not None:
-            return None
-        return self._spelling.meant(word)
+        """The known word that an unknown one is likely to be a misspelling of."""
+        return None if word in self._rows else self._spelling.meant(word)
 
     def row(self, word: str) -> int:
         """Row of the embedding for one word, `UNKNOWN` if it is not known."""
