@@ -12,9 +12,10 @@ from smlstm import Library, Matcher
 from smlstm.errors import InputError
 from smlstm.pair import load_model, model_folder, shipped
 from smlstm.pair.shipped import FOLDER
+from smlstm.vision.tuning import is_tuned
 from tests.command_line import smlstm
 
-LARGEST = 40_000_000
+LARGEST = 60_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,8 @@ def test_it_is_small_and_complete():
     assert sum(path.stat().st_size for path in files) <= LARGEST
     pair = load_model()
     assert pair.calibrated and pair.reranker.attends and pair.regions == 100
-    assert pair.reranker.config.backbone == "efficientnet-lite2"
+    assert is_tuned(pair.reranker.config.backbone) and pair.reranker.tuned is not None
+    assert pair.shortlist is None, "its own global score finds candidates"
     assert all(parameter.dtype == torch.float32 for parameter in pair.reranker.parameters()), "half only on the disk"
     measured = json.loads((FOLDER / "calibration.json").read_text(encoding="utf-8"))["measured"]["dev"]
     assert set(measured) == {"flickr8k", "coco"}
