@@ -41,11 +41,11 @@ def test_what_a_region_sees_lies_around_the_middle_of_its_cell(centred):
     backbone = load_backbone("efficientnet-lite2", grid=16)
     if not centred:
         as_published(backbone)
-    with torch.no_grad():  # nothing but places: every weight alike
-        for parameter in backbone.network.parameters():
-            parameter.fill_(0.01 if parameter.dim() > 1 else 0.1)
-    pixels = torch.full((1, 3, 512, 512), 0.1, requires_grad=True)
-    cells = backbone.network.lower(pixels, backbone.network.blocks_in_all).view(1, -1, 16, 16)
+    network = backbone.network.double()
+    for parameter in network.parameters():  # nothing but places: every weight alike, nothing cut off
+        parameter.fill_(0.5 / parameter[0].numel() if parameter.dim() > 1 else 0.001)
+    pixels = torch.full((1, 3, 512, 512), 0.1, dtype=torch.double, requires_grad=True)
+    cells = network.lower(pixels, network.blocks_in_all)
     (seen,) = torch.autograd.grad(cells[:, :, 8, 7].sum(), pixels)
     places = torch.arange(512.0) + 0.5
     down, across = (float((seen.sum((0, 1, side)) * places).sum() / seen.sum() / 32) for side in (3, 2))
