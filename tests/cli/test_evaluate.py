@@ -178,7 +178,7 @@ def never(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--data", "{w}/captions.csv", "--features", "{w}/features"), "of efficientnet-lite2, .* of patches"),
+        (("--data", "{w}/captions.csv", "--features", "{w}/features"), r"of efficientnet-lite2\+\w+, .* of patches"),
         (("{w}/models/mnlm",), "--data is missing"),
         (("{w}/models/mnlm", "--data", "{w}/captions.csv", "--split", "test"), 'no "test" split; it has train, dev'),
         (("{w}/models/mnlm", "--data", "{w}/photos"), 'no "dev" split; it has train'),
