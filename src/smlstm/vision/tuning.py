@@ -51,6 +51,10 @@ class Tail(nn.Module):
         side = math.isqrt(cells.shape[1])
         return self.network.upper(cells.transpose(1, 2).view(len(cells), -1, side, side), self.below)
 
+    def in_products(self, cells: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The same in another number format, as fast as the network can."""
+        return self.network.upper_in_products(cells, self.below, dtype)
+
     def learned(self) -> dict[str, nn.Parameter]:
         """The parameters that learn, by the network's names."""
         return {name: each for name, each in self.network.named_parameters() if each.requires_grad}

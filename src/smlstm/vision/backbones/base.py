@@ -1,6 +1,7 @@
 """What a backbone is: a network from square photos to regions and a context, and how photos were prepared for it."""
 
 import copy
+import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -63,6 +64,12 @@ class FeatureNetwork(nn.Module):
     def upper(self, x: Tensor, below: int) -> tuple[Tensor, Tensor]:
         """Map what `lower` gives to regions B x I x F and context B x D."""
         raise NotImplementedError
+
+    def upper_in_products(self, cells: Tensor, below: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Map B x cells x C to what `upper` gives, as fast as can be where it learns, in another number format."""
+        side = math.isqrt(cells.shape[1])
+        with torch.autocast(cells.device.type, dtype):
+            return self.upper(cells.transpose(1, 2).view(len(cells), -1, side, side), below)
 
     def learns(self, name: str, below: int) -> bool:
         """Whether tuning from a block on changes the parameter of this name."""

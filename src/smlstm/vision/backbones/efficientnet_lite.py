@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from smlstm.errors import ConfigurationError, MissingDependencyError
 from smlstm.files import fingerprint
 from smlstm.vision.backbones.base import Backbone, FeatureNetwork, as_regions, read_weights
+from smlstm.vision.backbones.products import as_channels, depthwise, pointwise, relu6
 
 # kernel, stride, expansion, output channels, repeats: the stages of Lite0.
 STAGES = (
@@ -92,6 +93,14 @@ class Block(nn.Module):
         narrow: Tensor = self.project(F.relu6(self.depthwise(wide)))
         return x + narrow if self.residual else narrow
 
+    def in_products(self, x: Tensor, photos: int) -> Tensor:
+        """The same of inputs x (photos x cells), as products.py has them."""
+        wide = x if self.expand is None else relu6(pointwise(x, self.expand))
+        kernel, margins = self.depthwise.kernel_size[0], self.depthwise.margins
+        around = (kernel // 2, kernel // 2) if margins is None else (margins[0], margins[1])
+        narrow = pointwise(relu6(depthwise(wide, self.depthwise, around, photos)), self.project)
+        return x + narrow if self.residual else narrow
+
 
 class EfficientNetLite(FeatureNetwork):
     """The convolutional part of EfficientNet-Lite, batch normalisation already folded in."""
@@ -129,6 +138,15 @@ class EfficientNetLite(FeatureNetwork):
         """Map what `lower` gives to regions B x I x F and context B x D."""
         regions = as_regions(F.relu6(self.head(self.blocks[below:](x))))
         return regions, regions.mean(1)
+
+    def upper_in_products(self, cells: Tensor, below: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """What `upper` gives, of B x cells x C, in another format's matrix products."""
+        x, photos = as_channels(cells, dtype), len(cells)
+        for block in self.blocks[below:].children():
+            assert isinstance(block, Block)
+            x = block.in_products(x, photos)
+        found = relu6(pointwise(x, self.head)).view(HEAD_WIDTH, photos, -1).permute(1, 2, 0)  # B, I, F
+        return found, found.mean(1, dtype=torch.float32)
 
     def learns(self, name: str, below: int) -> bool:
         """The blocks from a number on, and the head."""
