@@ -32,7 +32,9 @@ def test_interrupted_reading_goes_on(tmp_path, monkeypatch):
         file.write(b"half a caption")
     asked = []
     monkeypatch.setattr(
-        LanguageModel, "read", lambda self, words, read=LanguageModel.read: asked.append(words) or read(self, words)
+        LanguageModel,
+        "read_once",
+        lambda self, words, dtype, read=LanguageModel.read_once: asked.append(words) or read(self, words, dtype),
     )
     assert read_captions(CAPTIONS, resumed)
     assert asked == [[CAPTIONS[2]], [CAPTIONS[3]]]
@@ -82,7 +84,7 @@ def test_two_processes_read_one_file(tmp_path):
     """The second one waits for the first, and finds what it wrote."""
     path = tmp_path / "captions.f16"
     with ThreadPoolExecutor(2) as pool:
-        done = list(pool.map(lambda _: reading._read_alone(CAPTIONS, path, Stopping(), None), range(2)))
+        done = list(pool.map(lambda _: reading._read_alone(CAPTIONS, path, Stopping(), None, torch.float32), range(2)))
     assert done == [True, True]
     assert path.stat().st_size == sum(map(len, CAPTIONS)) * WIDTH * 2
     assert not path.with_suffix(".part").exists()
@@ -124,3 +126,12 @@ def test_baselines_start_from_an_mnlm_that_reads_like_them(recipe, tmp_path):
     settings.append("stage.smlstm.model=" + json.dumps(names).replace(":", " ="))
     results = train(read_config(recipe, [*settings[:1], *settings[2:]]), tmp_path / "run")
     assert all(result.finished for result in results)
+
+
+def test_reading_in_bfloat16_says_nearly_the_same(tmp_path):
+    exact = language_model().read(CAPTIONS)
+    for dtype, allowed in ((torch.float32, 1e-3), (torch.bfloat16, 0.03)):
+        for one, other in zip(exact, language_model().read_once(CAPTIONS, dtype), strict=True):
+            assert one.dtype == other.dtype == torch.float16
+            off = (one.float() - other.float()).norm() / one.float().norm()
+            assert off < allowed

