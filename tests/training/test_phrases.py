@@ -11,6 +11,7 @@ import torch
 
 from smlstm.matching.batch import ImageFeatures
 from smlstm.model import SMLSTM, ObjectiveConfig, SMLSTMConfig
+from smlstm.model.paired import direction
 from smlstm.text import Vocabulary, tokenise
 from smlstm.text.word_groups import named_things
 from smlstm.training import read_config, train
@@ -100,7 +101,9 @@ def test_phrases_are_of_the_batchs_images_and_captions(recipe, marked, boxes):
     draws = np.random.default_rng(0)
     found = bank.batch(images, captions, row_of, tokens, parts=[Part(), Part()], side=4, in_captions=True, draws=draws)
     things = [len(named_things(tokenise(training.captions[caption]))) for caption in captions]
-    assert found.in_captions.image_of.tolist() == np.repeat(row_of, things).tolist()
+    assert sum(things) > len(captions), "all phrases were drawn"
+    assert len(found.chosen) == len(captions) and (found.chosen.diff() > 0).all()
+    assert found.in_captions.image_of.tolist() == np.repeat(row_of, things)[found.chosen.numpy()].tolist()
     assert len(found.alone.image_of) == len(found.tokens) == len(captions)
     for each in (found.alone, found.in_captions):
         assert each.elsewhere[torch.arange(len(each)), each.image_of].all()
@@ -175,7 +178,7 @@ def test_seeking_is_what_a_step_does(learner):
     images, sought = model.encode_images(batch.features), torch.randn(5, model.config.similarity_width)
     own = torch.tensor([0, 1, 0, 1, 1])
     cosines, maps = model.seek(images, sought, own)
-    p = model._regions(images, None, sought[None])
+    p = model._regions(images, None, images.candidates @ direction(sought).T)
     seen = p @ images.candidates
     torch.testing.assert_close(cosines, torch.cosine_similarity(seen, sought[None], dim=2))
     torch.testing.assert_close(maps, p[own, torch.arange(5)])
@@ -198,7 +201,7 @@ def test_phrases_teach_as_they_are_read_alone_and_in_captions(learner):
     both = phrase_loss(model, images, sentences, batch.phrases, OBJECTIVE)
     alone = phrase_loss(model, images, sentences, replace(batch.phrases, in_captions=None), OBJECTIVE)
     where = batch.phrases.in_captions
-    read = captions.candidates[captions.mask]
+    read = captions.candidates[captions.mask][batch.phrases.chosen]
     within = sought_loss(*model.seek(images, read, where.image_of), where, OBJECTIVE)
     torch.testing.assert_close(both, (alone + within) / 2)
 

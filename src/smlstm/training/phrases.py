@@ -52,7 +52,9 @@ class PhraseBatch(Batch):
     tokens: Tokens
     alone: Sought
     in_captions: Sought | None
-    """In the order of captions, and of phrases in them; None where the matcher's words are no phrases."""
+    """Some of those, None where the matcher's words are no phrases."""
+    chosen: Tensor
+    """Which those are, counted in the order of captions, and of phrases in them."""
 
 
 @dataclass(frozen=True)
@@ -110,14 +112,15 @@ class CaptionPhrases:
         in_captions: bool,
         draws: np.random.Generator,
     ) -> PhraseBatch:
-        """About as many phrases as captions, drawn from all captions of the images; and those of the captions."""
+        """About as many phrases as captions, drawn from all captions of the images; and as many of the captions'."""
         drawn = list(self._draw(images, max(1, round(len(captions) / len(images))), draws))
         rows = zip(captions.tolist(), row_of.tolist(), strict=True)
         said = [(row, each) for caption, row in rows for each in self._of_caption[caption]]
         places = np.array([_drawn_form(each.forms, draws) for _, each in drawn], np.int64)
         known = [self._words[image] for image in images.tolist()]
-        alone, within = (_sought(chosen, known, parts, side) for chosen in (drawn, said))
-        return PhraseBatch(tokens.select(places), alone, within if in_captions else None)
+        chosen = np.sort(draws.permutation(len(said))[: len(captions)] if in_captions else np.zeros(0, np.int64))
+        within = _sought([said[place] for place in chosen], known, parts, side) if in_captions else None
+        return PhraseBatch(tokens.select(places), _sought(drawn, known, parts, side), within, torch.from_numpy(chosen))
 
     def _draw(self, images: Integers, each: int, draws: np.random.Generator) -> Iterable[tuple[int, _Named]]:
         """So many phrases of each image, by its row."""
@@ -204,7 +207,7 @@ def phrase_loss(
         losses.append(torch.stack([found_loss(found, where, objective) for found in wholes]).mean())
     if phrases.in_captions is not None:
         assert isinstance(captions, EncodedSide) and captions.mask is not None
-        what, where = captions.candidates[captions.mask], phrases.in_captions
+        what, where = captions.candidates[captions.mask][phrases.chosen], phrases.in_captions
         losses.append(sought_loss(*matcher.seek(images, what, where.image_of), where, objective))
     return torch.stack(losses).mean()
 
