@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from smlstm.model.comparison import Comparison, attended
+from smlstm.model.comparison import Comparison, attended, cosines, found_cosines, lengths
 from tests.model import literal
 
 
@@ -46,3 +46,13 @@ def test_a_sentence_loses_the_same_units_with_every_image():
     assert (lost == lost[:1]).all()
     assert not (lost[0, 0] == lost[0, 1]).all(), "each sentence has its own"
     assert 0.3 < lost.double().mean() < 0.7
+
+
+def test_cosines_and_lengths_do_not_need_what_is_attended():
+    torch.manual_seed(0)
+    regions, said = torch.randn(2, 6, 4).double(), torch.randn(2, 3, 4).double()
+    p = torch.softmax(torch.randn(2, 3, 6).double(), -1)
+    seen = attended(p, regions)
+    torch.testing.assert_close(lengths(p, regions), torch.linalg.vector_norm(seen, dim=2))
+    alike = regions @ torch.nn.functional.normalize(said, dim=2).transpose(1, 2)
+    torch.testing.assert_close(found_cosines(p, alike, regions), cosines(seen, said))

@@ -88,7 +88,7 @@ class ContextModulatedAttention(nn.Module):
             return own[:, None] + (query @ weight)[:, :, None] + self.output.bias
         if self.modulation == "joint":
             return joint_logits(keys, query, weight) + self.output.bias
-        return (weight * torch.tanh(query)) @ keys.transpose(1, 2) + self.output.bias
+        return torch.tanh(query) @ (weight * keys).transpose(1, 2) + self.output.bias  # there are fewer keys than pairs
 
     def _hidden_term(self, hidden: Tensor | None, keys: Tensor) -> Tensor:
         if hidden is None:  # h_0 W_h = 0: what remains is the same for all pairs, so one row is enough

@@ -23,6 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+_SMALLEST = 1e-6
+
 
 class Comparison(nn.Module):
     """s_t: the local similarity of an attended region and an attended phrase."""
@@ -60,6 +62,22 @@ def cosines(first: Tensor, second: Tensor) -> Tensor:
     """Of two that broadcast to the pairs; M, N or 1, S and M or 1, N, S -> M, N."""
     if first.shape[1] == 1 and second.shape[0] == 1:
         return functional.normalize(first[:, 0], dim=1) @ functional.normalize(second[0], dim=1).T
-    lengths = torch.linalg.vector_norm(first, dim=2) * torch.linalg.vector_norm(second, dim=2)
-    found: Tensor = (first * second).sum(2) / lengths.clamp(min=1e-6)
+    both = torch.linalg.vector_norm(first, dim=2) * torch.linalg.vector_norm(second, dim=2)
+    found: Tensor = (first * second).sum(2) / both.clamp(min=_SMALLEST)
     return found
+
+
+def lengths(saliency: Tensor, candidates: Tensor) -> Tensor:
+    """Of attended instances, which are not made for it: of the candidates' products with each other; B, n.
+
+    Candidates are fewer than numbers in an instance.
+    """
+    products = candidates @ candidates.transpose(1, 2)  # B, C, C
+    wide = torch.promote_types(saliency.dtype, torch.float32)
+    return ((saliency @ products) * saliency).sum(2, dtype=wide).clamp(min=_SMALLEST**2).sqrt()
+
+
+def found_cosines(saliency: Tensor, alike: Tensor, regions: Tensor) -> Tensor:
+    """`cosines` of what is seen by maps (M, N, I) and unit vectors whose products with regions are known; M, N."""
+    along: Tensor = (saliency * alike.transpose(1, 2)).sum(2, dtype=torch.promote_types(alike.dtype, torch.float32))
+    return along / lengths(saliency, regions)

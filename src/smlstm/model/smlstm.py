@@ -31,9 +31,9 @@ from smlstm.matching.batch import Batch, ImageFeatures, Saliency, Tokens
 from smlstm.matching.matcher import Matcher
 from smlstm.model.aggregation import Aggregation, State
 from smlstm.model.attention import ContextModulatedAttention, saliency
-from smlstm.model.comparison import Comparison, attended, cosines
+from smlstm.model.comparison import Comparison, attended, cosines, found_cosines, lengths
 from smlstm.model.config import SMLSTMConfig
-from smlstm.model.image import scaled
+from smlstm.model.image import scaled, with_some_channels
 from smlstm.model.instances import mean_agreement
 from smlstm.model.paired import BOUND, SHARPNESS, Search, direction
 from smlstm.model.phrases import over_words, pooled
@@ -111,17 +111,12 @@ class SMLSTM(Matcher):
             whole = whole * counts.repeat_interleave(width)
         m = self.feature_dropout(features.context)  # M, D
         # In the variant `ctx` the contexts stand in for the instances.
-        a = m[:, None] if self.config.variant == "ctx" else self._with_some_channels(features.regions)  # M, I, F
+        a = m[:, None]  # M, I, F
+        if self.config.variant != "ctx":
+            a = with_some_channels(features.regions, self.feature_dropout)
         keys, reference = _keys(self.image_attention, a, m)
         candidates = self.comparison.image(a)
         return EncodedSide(candidates, None, keys, reference, whole)
-
-    def _with_some_channels(self, regions: Tensor) -> Tensor:
-        """Feature dropout of the same channels in all regions of an image; M, I, F."""
-        if not self.training or not self.config.feature_dropout:
-            return regions
-        kept: Tensor = self.feature_dropout(torch.ones_like(regions[:, :1]))  # M, 1, F
-        return regions * kept
 
     def _encode_tokens(self, tokens: Tokens) -> EncodedSide:
         vectors = self.dropout(self.embedding(tokens))  # N, J, embedding
@@ -230,24 +225,21 @@ class SMLSTM(Matcher):
 
     def _word_maps(self, images: EncodedSide, sentences: EncodedSide) -> Tensor:
         """Where each word of the pairs (images[k], sentences[k]) is; P, J, I."""
-        return self._regions(images, None, sentences.candidates if sentences.words is None else sentences.words)
+        words = sentences.candidates if sentences.words is None else sentences.words
+        return self._regions(images, None, images.candidates @ direction(words).transpose(1, 2))
 
     def seek(self, images: Batch, sought: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Search all images for each of P things (P, S), before anything was seen.
 
         The cosines of what is sought and what is found (M, P), and the maps on each thing's own image (P, I). As a step
-        does it, but that what is found there (M, P, S) is never made: its product with what is sought is that of the
-        regions, its length comes of the regions' products with each other.
+        does it, but that what is found there is never made.
         """
         side = _side(images)
         assert self.search is not None
         alike = side.candidates @ direction(sought).T  # M, I, P
         logits = _logits(self.image_attention, side, None) + self.search.offered(alike).transpose(1, 2)
         p = saliency(logits, None)  # M, P, I
-        products = side.candidates @ side.candidates.transpose(1, 2)  # M, I, I
-        lengths = (attended(p, products) * p).sum(2).clamp(min=1e-12).sqrt()
-        found = (p * alike.transpose(1, 2)).sum(2) / lengths
-        return found, p[own, torch.arange(len(own), device=own.device)]
+        return found_cosines(p, alike, side.candidates), p[own, torch.arange(len(own), device=own.device)]
 
     def whole_scores(self, images: Batch, sentences: Batch) -> list[Tensor]:
         """The cosines of `global_score` alone, of each reader; M, N. Nothing without it."""
@@ -274,10 +266,16 @@ class SMLSTM(Matcher):
             q = self._words(sentences, None if hidden is None else across(hidden), covered)
             covered = q if covered is None else covered + q
             said = across(attended(q, sentences.candidates))  # M or 1, N, S
-            p = self._regions(images, hidden, said)
+            alike = None  # M, I, N: how much of what is said each region has
+            if self.search is not None:
+                alike = images.candidates @ said.transpose(1, 2) / across(lengths(q, sentences.candidates))[:, None]
+            p = self._regions(images, hidden, alike)
             seen = attended(p, images.candidates)  # M, N or 1, S
             state = self.aggregation(self.comparison(seen, said), state)
-            steps.append(Step(p, q, state, cosines(seen, said) if self.config.instance_score else None))
+            agreement = None
+            if self.config.instance_score:
+                agreement = cosines(seen, said) if alike is None else found_cosines(p, alike, images.candidates)
+            steps.append(Step(p, q, state, agreement))
         return steps
 
     def _words(self, sentences: EncodedSide, hidden: Tensor | None, covered: Tensor | None) -> Tensor:
@@ -285,11 +283,10 @@ class SMLSTM(Matcher):
         logits = _logits(self.sentence_attention, sentences, hidden)
         return saliency(logits if self.search is None else self.search.hold(logits, covered), sentences.mask)
 
-    def _regions(self, images: EncodedSide, hidden: Tensor | None, said: Tensor) -> Tensor:
-        """p_t, where the image may be searched for what is said (M or 1, N, S); M, N or 1, I."""
+    def _regions(self, images: EncodedSide, hidden: Tensor | None, alike: Tensor | None) -> Tensor:
+        """p_t, where the image may be searched for what is said; M, N or 1, I."""
         logits = _logits(self.image_attention, images, hidden)
-        if self.search is not None:
-            alike = images.candidates @ direction(said).transpose(1, 2)  # M, I, N
+        if self.search is not None and alike is not None:
             logits = logits + self.search.offered(alike).transpose(1, 2)
         return saliency(logits, images.mask)
 

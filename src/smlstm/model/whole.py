@@ -19,6 +19,7 @@ from torch.nn import functional
 from smlstm.matching.batch import ImageFeatures
 from smlstm.model.comparison import cosines
 from smlstm.model.config import SMLSTMConfig
+from smlstm.model.image import with_some_channels
 
 
 def image_wholes(config: SMLSTMConfig) -> tuple[nn.Linear | None, nn.Linear | None]:
@@ -37,7 +38,7 @@ def image_whole(
         return None
     x: Tensor = of_context(dropout(features.context))
     if of_regions is not None:
-        x = x + of_regions(dropout(features.regions)).amax(1)
+        x = x + of_regions(with_some_channels(features.regions, dropout)).amax(1)
     return units(x, width)
 
 

@@ -81,6 +81,8 @@ def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, hel
     checkpoints = {name: _find_checkpoint(config, name, run.stage(name), fresh) for name in names}
     device = choose_device(config.device)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Nothing reads memory before it is written, and filling it took a tenth of a step.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     sources = Sources(config, run, processes, helpers.stopping, watcher)
     for name in names:
         if config.stage[name].tuning is not None and processes.size > 1:

@@ -22,8 +22,8 @@ from smlstm.model.objective import ranking_loss, regulariser
 from smlstm.model.smlstm import EncodedSide
 from smlstm.training.phrases import PhraseBatch, phrase_loss
 
-GRID_BYTES = 1 << 30
-"""What autograd may keep of a grid of pairs: a quarter of the 4 GiB that a batch may need in all."""
+GRID_BYTES = 5 << 28
+"""What autograd may keep of a grid of pairs: a third of the 4 GiB that a batch may need in all."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,8 @@ def block_rows(matcher: Matcher, images: Batch, sentences: Batch, grid_bytes: in
     candidates = regions.candidates.shape[1] + words.candidates.shape[1]
     attention = 0 if regions.keys is None else 4 * config.attention_width
     # Counted off the equations: maps and their logits, queries, both instances and s_t, gates and states.
-    similarities = (8 if config.instance_score else 6) * config.similarity_width
-    pair = config.steps * (2 * candidates + attention + similarities + 18 * config.hidden_width)
-    return max(1, grid_bytes // (4 * pair * len(sentences)))
+    searches = isinstance(matcher, SMLSTM) and matcher.search is not None
+    similarities = (8 if config.instance_score and not searches else 6) * config.similarity_width
+    pair = config.steps * ((4 if searches else 2) * candidates + attention + similarities + 18 * config.hidden_width)
+    width = 2 if torch.is_autocast_enabled(regions.candidates.device.type) else 4
+    return max(1, grid_bytes // (width * pair * len(sentences)))
