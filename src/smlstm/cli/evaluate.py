@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _BESIDE_NO_MATRICES = (
     "data", "split", "split_scheme", "features", "captions", "grid", "images", "save", "judgement", "kind", "attention",
-    "precision", "device", "cascade", "shortlister", "phrases",
+    "precision", "device", "cascade", "shortlister", "phrases", "terms",
 )  # fmt: skip
 """What saved matrices have already decided."""
 _CASCADE = ("cascade", "shortlister")
@@ -103,6 +103,10 @@ def evaluate(
     shortlister: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="The cheap model of --cascade, such as an MNLM.")
     ] = None,
+    terms: Annotated[
+        bool,
+        typer.Option("--terms", help="Measure what each term of an sm-LSTM's score ranks by itself: do the steps pay?"),
+    ] = False,
     save: Annotated[Path | None, typer.Option(help="Folder for the similarity matrices.")] = None,
     matrices: Annotated[
         bool, typer.Option("--matrices", help="Measure, and add, matrices that were saved earlier.")
@@ -154,7 +158,9 @@ def evaluate(
             raise ConfigurationError("--data is missing: give a dataset's folder, or saved matrices with --matrices")
         dataset, features = open_data(data, captions, features, split_scheme)
         if judgement is not None:
-            refuse_beside(context, "--judgement", ("save", "images", "compare", "attention", "protocol", *_CASCADE))
+            refuse_beside(
+                context, "--judgement", ("save", "images", "compare", "attention", "protocol", "terms", *_CASCADE)
+            )
             rated = read_judgements(judgement, kind.value, dataset)
             candidates = load_candidates(models or [], device)
             plans = plan_features(candidates, dataset, rated.records, features=features, grid=grid)
@@ -172,7 +178,9 @@ def evaluate(
             return
         if attention:
             refuse_beside(
-                context, "--attention", ("save", "compare", "protocol", "ensemble", "precision", "kind", *_CASCADE)
+                context,
+                "--attention",
+                ("save", "compare", "protocol", "ensemble", "precision", "kind", "terms", *_CASCADE),
             )
             measure_and_print(
                 load_candidates(models or [], device),
@@ -189,6 +197,9 @@ def evaluate(
             raise ConfigurationError("--phrases goes with --attention: it says where the words of captions are")
         if given_options(context, ["kind"]):
             raise ConfigurationError("--kind goes with --judgement, a file of ratings")
+        if terms:
+            refuse_beside(context, "--terms", ("save", "ensemble", *_CASCADE))
+            ensemble = Ensemble.none
         if cascade is not None:
             # Below the shortlist a score only says the order: neither to be added to others nor to be kept.
             refuse_beside(context, "--cascade", ("save", "ensemble"))
@@ -207,6 +218,7 @@ def evaluate(
             save=save,
             cascade=None if cascade is None else _list_lengths(cascade),
             shortlister=None if shortlister is None else load_candidates([shortlister], device)[0],
+            terms=terms,
         )
         announce(evaluation.notes, evaluation.plans)
         gallery = evaluation.gallery

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smlstm.data import Dataset, Features
 from smlstm.evaluation.correlation import Correlation
@@ -17,6 +18,8 @@ from smlstm.evaluation.matrices import Scores, Sum, reserve
 from smlstm.evaluation.models import Candidate
 from smlstm.evaluation.protocols import refuse_broken_folds
 from smlstm.evaluation.results import Comparison, Protocol, Result, comparisons, measure
+from smlstm.evaluation.terms import score_terms, with_terms
+from smlstm.matching.matcher import Matcher
 from smlstm.scoring import Cascade, Stored, progress_bar, score_all, score_pairs
 from smlstm.scoring.precision import Precision
 from smlstm.scoring.progress import ProgressCallback
@@ -59,6 +62,8 @@ class Evaluation:
     precision: Precision
     outputs: dict[str, Path] = field(default_factory=dict)
     cascades: dict[str, Cascade] = field(default_factory=dict)
+    terms: bool = False
+    """Whether each model's terms are measured beside it."""
     notes: Sequence[str] = ()
 
     @classmethod
@@ -76,11 +81,12 @@ class Evaluation:
         save: Path | None = None,
         cascade: tuple[int, int] | None = None,
         shortlister: Candidate | None = None,
+        terms: bool = False,
     ) -> "Evaluation":
         """Check that it all fits together; `save` is a folder for the matrices.
 
         `cascade`: score only a shortlist of so many sentences an image and images a sentence, drawn up by the
-        shortlister, or by each model's own global score.
+        shortlister, or by each model's own global score. `terms`: measure each model's terms beside it.
         """
         gallery, records, notes = read_gallery(dataset, split, images)
         if protocol == "folds":
@@ -91,6 +97,8 @@ class Evaluation:
             for candidate in candidates:
                 spec = plans[candidate.matcher.config.backbone].spec
                 outputs[candidate.name] = reserve(save, candidate, gallery, spec, precision)
+        for candidate in candidates if terms else ():
+            with_terms(candidate.name, candidate.matcher)
         cascades: dict[str, Cascade] = {}
         if cascade is not None:
             for candidate in candidates:
@@ -99,7 +107,7 @@ class Evaluation:
                     shortlister.refuse_other_features(plan.spec, plan.where)
                 cheap = None if shortlister is None else shortlister.matcher
                 cascades[candidate.name] = Cascade(cheap, candidate.matcher, *cascade)
-        return cls(candidates, gallery, plans, precision, outputs, cascades, notes)
+        return cls(candidates, gallery, plans, precision, outputs, cascades, terms, notes)
 
     def score(self, extraction: Bar | None = None, show: bool = False) -> Iterator[Named]:
         """Each model's matrix in turn; only one is held at a time if the caller lets go of it."""
@@ -111,16 +119,19 @@ class Evaluation:
                 yield candidate.name, np.load(out, mmap_mode="r")
                 continue
             source = Stored(store, store.rows(self.gallery.keys))
-            with _bar(candidate.name, show) as progress:
-                scores = score_all(
-                    self.cascades.get(candidate.name, candidate.matcher),
-                    source,
-                    self.gallery.captions,
-                    out=out,
-                    precision=self.precision,
-                    progress=progress,
-                )
-            yield candidate.name, scores
+
+            def score(
+                name: str, matcher: Matcher | Cascade, source: Stored = source, out: Path | None = out
+            ) -> NDArray[np.float32]:
+                with _bar(name, show) as progress:
+                    return score_all(
+                        matcher, source, self.gallery.captions, out=out, precision=self.precision, progress=progress
+                    )
+
+            if self.terms:
+                yield from score_terms(candidate.name, with_terms(candidate.name, candidate.matcher), score).items()
+            else:
+                yield candidate.name, score(candidate.name, self.cascades.get(candidate.name, candidate.matcher))
 
 
 def report(

@@ -20,6 +20,8 @@ Beyond the paper, and off unless asked for: terms that are added to its score (w
 to read a sentence (readers.py).
 """
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -100,7 +102,13 @@ class SMLSTM(Matcher):
         self.aggregation = Aggregation(config.similarity_width, config.hidden_width)
         # None in the paper: the global score
         self.image_whole, self.region_whole = image_wholes(config)
-        self.term_weights = config.term_weights or (1.0,) * config.terms
+        self.term_weights: tuple[float, ...] = config.term_weights or (1.0,) * config.terms
+
+    def weighing(self, weights: Sequence[float]) -> "SMLSTM":
+        """The same model, sharing all that it has learned, in whose score the terms count so; 0: not at all."""
+        other = copy.copy(self)
+        other.term_weights = tuple(weights)
+        return other
 
     def _encode_images(self, features: ImageFeatures) -> EncodedSide:
         features = ImageFeatures(scaled(features.regions), scaled(features.context))

@@ -76,6 +76,7 @@ class FusedScorer(Scorer[PreparedSide]):
         self.unit = (2 * aggregation.unit.weight).T.to(dtype).contiguous()  # H, H
         self.unit_bias = aggregation.unit.bias.detach()
         said, self.agreed = model.term_weights[0], model.term_weights[-1]
+        self.global_alone = not said and not (self.agrees and self.agreed)
         self.output, self.output_bias = said * aggregation.output.weight[0], said * aggregation.output.bias
         self.pair_width = len(self.bias) + 3 * self.width + 3 * config.similarity_width
         if self.search is not None:
@@ -129,7 +130,10 @@ class FusedScorer(Scorer[PreparedSide]):
 
     def grid(self, images: PreparedSide, sentences: PreparedSide) -> Tensor:
         """All pairs; m, n."""
-        scores = self._run(Grid(len(images), len(sentences)), images, sentences).view(len(images), len(sentences))
+        shape = len(images), len(sentences)
+        scores = images.first.new_zeros(shape, dtype=torch.float32)
+        if not self.global_alone:
+            scores = self._run(Grid(*shape), images, sentences).view(shape)
         if images.whole is not None and sentences.whole is not None:
             scores.addmm_(images.whole, sentences.whole.T)
         return scores
@@ -137,7 +141,11 @@ class FusedScorer(Scorer[PreparedSide]):
     def chosen(self, images: PreparedSide, sentences: PreparedSide, rows: Tensor, columns: Tensor) -> Tensor:
         """Some pairs; P."""
         own = self._gathered(sentences, columns)
-        scores = self._run(Chosen(rows), images, own)
+        scores = (
+            images.first.new_zeros(len(rows), dtype=torch.float32)
+            if self.global_alone
+            else self._run(Chosen(rows), images, own)
+        )
         if images.whole is not None and own.whole is not None:
             scores += torch.linalg.vecdot(images.whole[rows], own.whole)
         return scores
