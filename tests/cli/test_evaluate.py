@@ -114,6 +114,35 @@ def test_a_cascade_that_cannot_be_is_refused(world, data, monkeypatch, arguments
         evaluate(*arguments, *data)
 
 
+def test_terms_stand_beside_the_model(world, data):
+    folder = world / "models" / "terms"
+    save_smlstm(folder, global_score=True, instance_score=True)
+    (whole,) = json.loads(evaluate(folder, *data, "--json"))["results"]
+    found = json.loads(evaluate(folder, *data, "--json", "--terms"))
+    assert found["results"][0] == whole
+    assert [row["model"] for row in found["results"][1:]] == [
+        f"terms: {part}" for part in ("steps", "global", "instances", "steps and instances")
+    ]
+    assert {each["against"] for each in found["comparisons"]} == {"terms"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["full", "--terms"], "full has a score of one term"),
+        (["mnlm", "--terms"], r"mnlm has a score of one term \(mnlm\): --terms is for an sm-lstm with global_score"),
+        (["full", "--terms", "--save", "m"], "--save says nothing beside --terms"),
+        (["full", "--terms", "--cascade", "3"], "--cascade says nothing beside --terms"),
+        (["full", "--terms", "--attention"], "--terms says nothing beside --attention"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(world, data, monkeypatch, arguments, message):
+    monkeypatch.setattr("smlstm.evaluation.evaluate.score_all", None)
+    monkeypatch.chdir(world / "models")
+    with pytest.raises(SmlstmError, match=message):
+        evaluate(*arguments, *data)
+
+
 def test_saved_matrices_give_the_same_table_later(world, data, tmp_path):
     models = [world / "models" / name for name in ("mnlm", "full")]
     direct = evaluate(*models, *data, "--save", tmp_path / "m")
