@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Protocol, cast
 
-from smlstm.data import coco, flickr8k, flickr30k, karpathy, own, precomputed
+from smlstm.data import coco, cocoqa, flickr8k, flickr30k, karpathy, own, precomputed
 from smlstm.data.features import Features
 from smlstm.data.header import is_store
 from smlstm.data.records import Dataset, without_empty_captions
@@ -26,7 +26,7 @@ class Layout(Protocol):
 
 
 # In this order: a folder that has captions and photos is not taken for a folder of photos.
-LAYOUTS = cast(tuple[Layout, ...], (flickr8k, flickr30k, coco, karpathy, precomputed, own))
+LAYOUTS = cast(tuple[Layout, ...], (flickr8k, flickr30k, coco, cocoqa, karpathy, precomputed, own))
 
 
 def open_dataset(path: str | os.PathLike[str], split_scheme: str | None = None) -> Dataset:
