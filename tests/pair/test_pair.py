@@ -29,8 +29,8 @@ def test_the_digest_follows_the_weights_and_not_the_calibration(tmp_path):
 
 def test_probability_is_the_sigmoid_of_the_scaled_score():
     calibration = Calibration(scale=2.0, offset=-1.0)
-    assert calibration.probability(0.5) == 0.5 and calibration.probability(-1e9) == 0.0
-    assert calibration.probability(1.0) == pytest.approx(float(torch.sigmoid(torch.tensor(1.0))))
+    assert calibration.probability(0.5, "a dog") == 0.5 and calibration.probability(-1e9, "a dog") == 0.0
+    assert calibration.probability(1.0, "a dog") == pytest.approx(float(torch.sigmoid(torch.tensor(1.0))))
 
 
 def test_the_shortlist_has_its_weight_in_the_score(pair):

@@ -48,8 +48,9 @@ def test_a_run_leaves_a_pair(paired, tmp_path):
     found = ranks(scores, dev.image_of)
     total = metrics(found.annotation).sum + metrics(found.retrieval).sum
     assert total == pytest.approx(measured["dev"]["captions.csv"]["sum"]["pair"], abs=0.01), "used as measured"
-    own = [pair.calibration.probability(score) for score in scores[dev.image_of, np.arange(len(dev))].tolist()]
-    assert np.mean(own) > np.mean([pair.calibration.probability(score) for score in scores.ravel().tolist()])
+    likely = torch.sigmoid(pair.calibration.log_odds(torch.from_numpy(scores), dev.captions)).numpy()
+    assert likely[dev.image_of, np.arange(len(dev))].mean() > likely.mean()
+    assert set(measured["dev"]["captions.csv"]["reliability"]) == {"captions", "short sentences"}
 
 
 def test_a_reranker_that_finds_its_own_candidates_is_the_pairs_score(paired, tmp_path):

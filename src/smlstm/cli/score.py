@@ -40,7 +40,12 @@ def score(
     features = ImageFeatures.from_numpy(*pair.photo_reader(runtime).read(photos))
     scores = score_features(pair, features, sentences).tolist()
     rows = [
-        {"photo": str(photo), "sentence": sentence, "probability": pair.calibration.probability(value), "score": value}
+        {
+            "photo": str(photo),
+            "sentence": sentence,
+            "probability": pair.calibration.probability(value, sentence),
+            "score": value,
+        }
         for photo, values in zip(photos, scores, strict=True)
         for sentence, value in zip(sentences, values, strict=True)
     ]

@@ -1,11 +1,15 @@
-"""From scores to match probabilities: two numbers, fitted on dev.
+"""From scores to match probabilities: four numbers, fitted on dev.
 
-    p = sig(a s + b)       s = reranker's score + w x shortlist's cosine
+    p = sig((a + a' / n) s + b + b' / n)       s = reranker's score + w x shortlist's cosine
 
-Fitted by logistic regression on all pairs of dev; a matched pair is an image and a caption that was written of it. How
-often a pair matches depends on how many photos there are, so the fit needs a word on that: matched and mismatched
-pairs are weighted as if one photo in a hundred matched (`PRIOR`). p = 0.5 then means: of all pairs with this score, in
-libraries where one photo in a hundred is right, half match.
+n counts the words of the sentence that name something, up to 8: "dog" and "a dog" have one, and what a score says of
+one word is not what it says of a whole sentence.
+
+Fitted by logistic regression on all pairs of dev; a matched pair is an image and a caption that was written of it, or
+a short sentence and an image of which some caption says it. How often a pair matches depends on how many photos there
+are, so the fit needs a word on that: matched and mismatched pairs are weighted as if one photo in a hundred matched
+(`PRIOR`). p = 0.5 then means: of all pairs with this score, in libraries where one photo in a hundred is right, half
+match. Sentences of each n count alike.
 
 w makes both scores count alike: it is the ratio of their deviations, not tuned; or it is 0, where the reranker's score
 stands alone.
@@ -17,19 +21,34 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from smlstm.errors import InputError
+from smlstm.text import tokenise
+from smlstm.text.function_words import is_function_word
 
 PRIOR = 0.01
 UNLIKELY = 0.05
 """Below this probability even the best photo is said not to be likely."""
 _BINS = 20_000
 _STEPS = 100
+_MOST_WORDS = 8
 
 Scores = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.float64]
+Relevant = npt.NDArray[np.bool_]
+
+
+def words_that_say(sentence: str) -> int:
+    """n: the words of a sentence that name something, from 1 to 8.
+
+    >>> [words_that_say(each) for each in ("dog", "a dog", "a brown dog is running on the beach")]
+    [1, 1, 4]
+    """
+    count = sum(not is_function_word(word) for word in tokenise(sentence))
+    return min(max(count, 1), _MOST_WORDS)
 
 
 class Calibration(BaseModel):
@@ -39,44 +58,82 @@ class Calibration(BaseModel):
 
     scale: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="a")
     offset: float = Field(default=0.0, allow_inf_nan=False, description="b")
+    short_scale: float = Field(default=0.0, allow_inf_nan=False, description="a'")
+    short_offset: float = Field(default=0.0, allow_inf_nan=False, description="b'")
     shortlist_weight: float = Field(default=0.0, ge=0, allow_inf_nan=False, description="w")
 
-    def log_odds(self, scores: Tensor) -> Tensor:
-        """How much likelier a match is than none, as a logarithm."""
-        return self.scale * scores.double() + self.offset
+    @model_validator(mode="after")
+    def _higher_is_likelier(self) -> "Calibration":
+        if self.scale + self.short_scale <= 0:
+            raise ValueError("scale and short_scale together must be above 0: a higher score means a likelier match")
+        return self
 
-    def probability(self, score: float) -> float:
-        """The share of pairs with this score that match."""
-        odds = self.scale * score + self.offset
+    def log_odds(self, scores: Tensor, sentences: Sequence[str]) -> Tensor:
+        """How much likelier a match is than none, as a logarithm, of scores (M, N) with N sentences."""
+        share = torch.tensor([1 / words_that_say(each) for each in sentences], dtype=torch.float64)
+        return (self.scale + self.short_scale * share) * scores.double() + self.offset + self.short_offset * share
+
+    def probability(self, score: float, sentence: str) -> float:
+        """The share of pairs of this score and sentences like this one that match."""
+        share = 1 / words_that_say(sentence)
+        odds = (self.scale + self.short_scale * share) * score + self.offset + self.short_offset * share
         return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredPairs:
-    """Scores of matched pairs, and a histogram of those of all others."""
+    """Scores of matched pairs, and histograms of those of all others, one for each n."""
 
     matched: Numbers
+    matched_words: Numbers  # n of each
     others: Numbers  # the bins' middles
+    others_words: Numbers  # n of each bin
     counts: Numbers
 
     @classmethod
-    def of(cls, matrices: Sequence[tuple[Scores, npt.NDArray[np.int64]]]) -> "ScoredPairs":
-        """From matrices of scores (images, captions), each with the image that every caption describes."""
-        low = min(float(scores.min()) for scores, _ in matrices)
-        high = max(float(scores.max()) for scores, _ in matrices)
-        counts, edges = np.zeros(_BINS), np.linspace(low, high + 1e-9, _BINS + 1)
-        matched = []
-        for scores, image_of in matrices:
-            own = scores[image_of, np.arange(len(image_of))].astype(np.float64)
-            matched.append(own)
-            counts += np.histogram(scores, edges)[0] - np.histogram(own, edges)[0]
-        return cls(np.concatenate(matched), (edges[1:] + edges[:-1]) / 2, counts)
+    def of(cls, matrices: Sequence[tuple[Scores, Relevant, Sequence[str]]]) -> "ScoredPairs":
+        """From matrices of scores (images, sentences), which of their pairs match, and the sentences."""
+        low = min(float(scores.min()) for scores, _, _ in matrices)
+        high = max(float(scores.max()) for scores, _, _ in matrices)
+        edges = np.linspace(low, high + 1e-9, _BINS + 1)
+        matched: list[Numbers] = []
+        matched_words: list[Numbers] = []
+        counts = np.zeros((_MOST_WORDS, _BINS))
+        for scores, relevant, sentences in matrices:
+            words = np.array([words_that_say(each) for each in sentences])
+            for said in np.unique(words):
+                own, right = scores[:, words == said], relevant[:, words == said]
+                matched.append(own[right].astype(np.float64))
+                matched_words.append(np.full(len(matched[-1]), float(said)))
+                counts[said - 1] += np.histogram(own[~right], edges)[0]
+        number, place = np.nonzero(counts)
+        return cls(
+            np.concatenate(matched),
+            np.concatenate(matched_words),
+            ((edges[1:] + edges[:-1]) / 2)[place],
+            (number + 1).astype(np.float64),
+            counts[number, place],
+        )
 
     def weights(self, prior: float) -> tuple[Numbers, Numbers]:
         """What each matched pair and each bin counts, one in all."""
         if not len(self.matched) or not self.counts.sum():
             raise InputError("a calibration needs matched and mismatched pairs: dev has too few images")
-        return np.full(len(self.matched), prior / len(self.matched)), (1 - prior) * self.counts / self.counts.sum()
+        right, wrong = np.zeros(len(self.matched)), np.zeros(len(self.counts))
+        for said in np.unique(self.matched_words):
+            own, others = self.matched_words == said, self.others_words == said
+            if others.any():
+                right[own] = prior / own.sum()
+                wrong[others] = (1 - prior) * self.counts[others] / self.counts[others].sum()
+        total = right.sum() + wrong.sum()
+        return right / total, wrong / total
+
+
+def one_each(image_of: npt.NDArray[np.int64], images: int) -> Relevant:
+    """Which pairs match where every sentence describes one image; images, sentences."""
+    relevant = np.zeros((images, len(image_of)), np.bool_)
+    relevant[image_of, np.arange(len(image_of))] = True
+    return relevant
 
 
 def weight_of(shortlist: Sequence[Scores], reranker: Sequence[Scores]) -> float:
@@ -89,25 +146,35 @@ def weight_of(shortlist: Sequence[Scores], reranker: Sequence[Scores]) -> float:
 def fit_calibration(pairs: ScoredPairs, shortlist_weight: float, prior: float = PRIOR) -> Calibration:
     """Logistic regression of "these match" on the score, by Newton's method."""
     right, wrong = pairs.weights(prior)
-    scores = np.concatenate([pairs.matched, pairs.others])
+    scores, words = _of_all(pairs)
+    share = 1 / words
     target = np.concatenate([np.ones(len(right)), np.zeros(len(wrong))])
     weight = np.concatenate([right, wrong])
     mean = float(np.average(scores, weights=weight))
     width = math.sqrt(float(np.average((scores - mean) ** 2, weights=weight))) or 1.0
     design = np.stack([(scores - mean) / width, np.ones_like(scores)], 1)
-    found = np.array([0.0, math.log(prior / (1 - prior))])
+    if len(np.unique(words)) > 2:
+        design = np.concatenate([design, design * share[:, None]], 1)
+    found = np.zeros(design.shape[1])
+    found[1] = math.log(prior / (1 - prior))
     for _ in range(_STEPS):
         predicted = _sigmoid(design @ found)
         slope = design.T @ (weight * (target - predicted))
-        curve = (design * (weight * predicted * (1 - predicted))[:, None]).T @ design + 1e-12 * np.eye(2)
+        curve = (design * (weight * predicted * (1 - predicted))[:, None]).T @ design + 1e-12 * np.eye(len(found))
         step = np.linalg.solve(curve, slope)
         found = found + step * min(1.0, 2.0 / (float(np.abs(step).max()) + 1e-12))
         if float(np.abs(step).max()) < 1e-9:
             break
-    scale = float(found[0]) / width
-    if not scale > 0:
+    scale, short = float(found[0]) / width, float(found[2]) / width if len(found) > 2 else 0.0
+    if scale <= 0 or scale + short <= 0:
         raise InputError("higher scores do not mean likelier matches on dev: this model has not learned to match")
-    return Calibration(scale=scale, offset=float(found[1]) - scale * mean, shortlist_weight=shortlist_weight)
+    return Calibration(
+        scale=scale,
+        offset=float(found[1]) - scale * mean,
+        short_scale=short,
+        short_offset=float(found[3]) - short * mean if len(found) > 2 else 0.0,
+        shortlist_weight=shortlist_weight,
+    )
 
 
 @dataclass(frozen=True)
@@ -127,7 +194,9 @@ def reliability(pairs: ScoredPairs, calibration: Calibration, prior: float = PRI
     right, wrong = pairs.weights(prior)
     weight = np.concatenate([right, wrong])
     matches = np.concatenate([right, np.zeros(len(wrong))])
-    predicted = _sigmoid(calibration.scale * np.concatenate([pairs.matched, pairs.others]) + calibration.offset)
+    scores, words = _of_all(pairs)
+    scale = calibration.scale + calibration.short_scale / words
+    predicted = _sigmoid(scale * scores + calibration.offset + calibration.short_offset / words)
     bins = np.minimum((predicted * 10).astype(np.int64), 9)
     total = np.bincount(bins, weight, 10)
     some = total > 0
@@ -137,6 +206,12 @@ def reliability(pairs: ScoredPairs, calibration: Calibration, prior: float = PRI
     return Reliability(
         [round(float(value), 4) for value in expected], [round(float(value), 4) for value in seen], error
     )
+
+
+def _of_all(pairs: ScoredPairs) -> tuple[Numbers, Numbers]:
+    """Scores and n, of matched pairs and then of bins."""
+    scores = np.concatenate([pairs.matched, pairs.others])
+    return scores, np.concatenate([pairs.matched_words, pairs.others_words])
 
 
 def _sigmoid(values: Numbers) -> Numbers:

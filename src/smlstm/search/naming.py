@@ -79,6 +79,14 @@ def score_features(pair: Pair, features: ImageFeatures, sentences: Sequence[str]
 
 def name_photo(pair: Pair, features: ImageFeatures, sentences: Sequence[str]) -> list[Named]:
     """The sentences as they match one photo, the best first; equal ones in their order."""
-    scores = score_features(pair, features, sentences)[0].tolist()
-    order = sorted(range(len(scores)), key=lambda place: -scores[place])
-    return [Named(sentences[each], pair.calibration.probability(scores[each]), scores[each]) for each in order]
+    return ranked(pair, score_features(pair, features, sentences)[0], sentences)
+
+
+def ranked(pair: Pair, scores: Tensor, sentences: Sequence[str]) -> list[Named]:
+    """N sentences by their scores with a photo (N), the likeliest first; equal ones in their order."""
+    order = torch.argsort(pair.calibration.log_odds(scores, sentences), descending=True, stable=True).tolist()
+    found = scores.tolist()
+    return [
+        Named(sentences[each], pair.calibration.probability(found[each], sentences[each]), found[each])
+        for each in order
+    ]

@@ -80,8 +80,9 @@ class Searcher:
 
     def _rerank(self, terms: Sequence[Term], candidates: Sequence[_Candidate]) -> list[_Candidate]:
         photos = self._prepared([each.row for each in candidates])
-        scores = self.pair.score_prepared(photos.vector, photos.image, [term.sentence for term in terms])  # M, N
-        logs = log_probability(terms, self.pair.calibration.log_odds(scores))  # M
+        sentences = [term.sentence for term in terms]
+        scores = self.pair.score_prepared(photos.vector, photos.image, sentences)  # M, N
+        logs = log_probability(terms, self.pair.calibration.log_odds(scores, sentences))  # M
         order = torch.argsort(logs, descending=True, stable=True).tolist()
         values, numbers = logs.tolist(), scores.tolist()
         return [

@@ -17,6 +17,16 @@ def other_form(word: str, known: Container[str]) -> str | None:
     return None
 
 
+_MANY = {"man": "men", "woman": "women", "child": "children", "person": "people", "foot": "feet"}
+_ONE = {many: one for one, many in _MANY.items()}
+
+
+def one_or_many(noun: str) -> set[str]:
+    """The words that name the same thing once or several times."""
+    found = {noun, f"{noun}s", f"{noun}es", noun.removesuffix("s"), noun.removesuffix("es")}
+    return found | {_MANY.get(noun, noun), _ONE.get(noun, noun)}
+
+
 def _forms(word: str) -> Iterator[str]:
     stems = list(dict.fromkeys(_stems(word)))
     yield from stems

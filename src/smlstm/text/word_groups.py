@@ -40,6 +40,17 @@ def phrase_numbers(words: Sequence[str]) -> list[int]:
     return numbers
 
 
+def phrase_forms(words: Sequence[str]) -> list[str]:
+    """A noun phrase as it was said, without the function words it begins with, and its last word: as people type it.
+
+    >>> phrase_forms(["a", "brown", "dog"])
+    ['a brown dog', 'brown dog', 'dog']
+    """
+    first = next((place for place, word in enumerate(words) if not is_function_word(word)), 0)
+    last = len(words) if is_function_word(words[-1]) else len(words) - 1
+    return list(dict.fromkeys(" ".join(form) for form in (words, words[first:], words[last:]) if form))
+
+
 def word_groups(words: Sequence[str]) -> list[Span]:
     """Groups from left to right, none over another; at least one of a sentence that has words.
 

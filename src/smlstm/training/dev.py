@@ -1,6 +1,6 @@
 """Dev metrics: all pairs of a bounded number of images and their captions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -72,11 +72,18 @@ def dev_scores(
     matcher: Matcher, examples: Examples, progress: ProgressCallback | None = None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """Scores of all pairs (images, captions), and which of the images each caption describes."""
-    images, row_of = np.unique(examples.image_of, return_inverse=True)
+    row_of = np.unique(examples.image_of, return_inverse=True)[1]
+    return score_sentences(matcher, examples, examples.captions, progress), row_of.astype(np.int64)
+
+
+def score_sentences(
+    matcher: Matcher, examples: Examples, sentences: Sequence[str], progress: ProgressCallback | None = None
+) -> npt.NDArray[np.float32]:
+    """Scores of all images that have captions with any sentences; images, sentences."""
+    images = np.unique(examples.image_of)
 
     def blocks() -> Iterator[ImageFeatures]:
         for start in range(0, len(images), _BLOCK):
             yield examples.images.read(images[start : start + _BLOCK], needs_regions(matcher))
 
-    scores = score_all(matcher, Stream(len(images), blocks()), examples.captions, progress=progress)
-    return scores, row_of.astype(np.int64)
+    return score_all(matcher, Stream(len(images), blocks()), sentences, progress=progress)

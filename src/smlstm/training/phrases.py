@@ -26,8 +26,8 @@ from smlstm.matching.batch import Batch, Tokens
 from smlstm.model import SMLSTM, ObjectiveConfig
 from smlstm.model.smlstm import EncodedSide
 from smlstm.text import tokenise
-from smlstm.text.function_words import is_function_word
-from smlstm.text.word_groups import named_things
+from smlstm.text.forms import one_or_many
+from smlstm.text.word_groups import named_things, phrase_forms
 from smlstm.training.examples import CaptionTokens, Examples, Integers
 from smlstm.vision.views import Part
 
@@ -83,7 +83,9 @@ class CaptionPhrases:
             self._of_caption.append(
                 [
                     _Named(
-                        tuple(texts.setdefault(form, len(texts)) for form in _forms(words[span.first : span.last])),
+                        tuple(
+                            texts.setdefault(form, len(texts)) for form in phrase_forms(words[span.first : span.last])
+                        ),
                         words[span.last - 1],
                         marked.get((span.first, span.last)),
                     )
@@ -130,17 +132,6 @@ class CaptionPhrases:
                 yield row, own[int(place)]
 
 
-def _forms(words: Sequence[str]) -> list[str]:
-    """A phrase as it was said, without the function words it begins with, and its last word.
-
-    >>> _forms(["a", "brown", "dog"])
-    ['a brown dog', 'brown dog', 'dog']
-    """
-    first = next((place for place, word in enumerate(words) if not is_function_word(word)), 0)
-    last = len(words) if is_function_word(words[-1]) else len(words) - 1
-    return list(dict.fromkeys(" ".join(form) for form in (words, words[first:], words[last:]) if form))
-
-
 def _drawn_form(forms: Sequence[int], draws: np.random.Generator) -> int:
     """As said half of the time."""
     draw = draws.random()
@@ -157,23 +148,13 @@ def _marked(photo: PhrasedPhoto | None, words: Sequence[str]) -> dict[tuple[int,
     return {}
 
 
-_MANY = {"man": "men", "woman": "women", "child": "children", "person": "people", "foot": "feet"}
-_ONE = {many: one for one, many in _MANY.items()}
-
-
-def _one_or_many(noun: str) -> set[str]:
-    """The words that name the same thing once or several times."""
-    found = {noun, f"{noun}s", f"{noun}es", noun.removesuffix("s"), noun.removesuffix("es")}
-    return found | {_MANY.get(noun, noun), _ONE.get(noun, noun)}
-
-
 def _sought(
     chosen: Sequence[tuple[int, _Named]], known: Sequence[set[str]], parts: Sequence[Part], side: int
 ) -> Sought:
     shown: dict[str, list[bool]] = {}
     for _, named in chosen:
         if named.head not in shown:
-            either = _one_or_many(named.head)
+            either = one_or_many(named.head)
             shown[named.head] = [not either.isdisjoint(words) for words in known]
     inside = np.zeros((len(chosen), side * side), np.bool_)
     for place, (row, named) in enumerate(chosen):

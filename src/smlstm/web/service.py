@@ -15,7 +15,7 @@ from smlstm.files import printable
 from smlstm.matching.batch import Batch
 from smlstm.model.ensemble import members_of
 from smlstm.search.browsing import newest
-from smlstm.search.naming import known_phrases
+from smlstm.search.naming import known_phrases, ranked
 from smlstm.vision.shown_photo import SHOWN_SIDE
 from smlstm.web import answers
 from smlstm.web.answers import Explained, Photo, content_of_id
@@ -118,7 +118,7 @@ class Service:
     def scored(self, names: Sequence[str], sentences: Sequence[str], scores: Tensor) -> answers.ScoreAnswer:
         """Scores of all pairs, M x N, as they are answered."""
         found = [
-            answers.Score(photo=photo, sentence=text, probability=self.probability(score), score=score)
+            answers.Score(photo=photo, sentence=text, probability=self.probability(score, text), score=score)
             for photo, row in zip(names, scores.tolist(), strict=True)
             for text, score in zip(sentences, row, strict=True)
         ]
@@ -175,23 +175,22 @@ class Service:
                 raise InputError(f"at most {MOST_EXPLAINED} pairs can be explained at once, not {k * len(names)}")
         choice = list(dict.fromkeys(sentences)) if sentences else self.phrases
         self.pair.reranker.tokens(choice)
-        scores = self.pair.score(vectors, images, choice).tolist()
+        scores = self.pair.score(vectors, images, choice)
         photos = []
         for number, (name, row) in enumerate(zip(names, scores, strict=True)):
-            best = sorted(range(len(row)), key=lambda place: -row[place])[:k]
             photos.append(
                 answers.Named(
                     photo=name,
                     sentences=[
                         answers.Sentence(
-                            sentence=choice[place],
-                            probability=self.probability(row[place]),
-                            score=row[place],
-                            explanation=self.explained(images, number, choice[place], name, row[place])
+                            sentence=found.sentence,
+                            probability=found.probability,
+                            score=found.score,
+                            explanation=self.explained(images, number, found.sentence, name, found.score)
                             if explain
                             else None,
                         )
-                        for place in best
+                        for found in ranked(self.pair, row, choice)[:k]
                     ],
                 )
             )
@@ -205,7 +204,7 @@ class Service:
 
     def explained(self, images: Batch, number: int, sentence: str, name: str, score: float) -> Explained:
         """What the reranker looked at in one of some encoded photos."""
-        return Explained.of(self._explanation(images, number, sentence), name, self.probability(score))
+        return Explained.of(self._explanation(images, number, sentence), name, self.probability(score, sentence))
 
     def _explanation(self, images: Batch, number: int, sentence: str) -> Explanation:
         return explain_encoded(self.pair.reranker, images.select(slice(number, number + 1)), sentence)
@@ -216,9 +215,9 @@ class Service:
             kind = self.pair.reranker.kind
             raise InputError(f"the reranker ({kind}) has no attention: it cannot show where it looked")
 
-    def probability(self, score: float) -> float:
-        """The share of pairs with this score that match."""
-        return self.pair.calibration.probability(score)
+    def probability(self, score: float, sentence: str) -> float:
+        """The share of pairs of this score and sentences like this one that match."""
+        return self.pair.calibration.probability(score, sentence)
 
     def state(self) -> answers.LibraryState:
         """The library as it is now."""
