@@ -72,6 +72,25 @@ def test_a_reranker_that_finds_its_own_candidates_is_the_pairs_score(paired, tmp
     assert Matcher.from_pretrained(tmp_path / "run" / "pair").kind == "sm-lstm"
 
 
+def test_terms_count_as_dev_wants_them(paired, tmp_path):
+    paired.write_text(paired.read_text(encoding="utf-8") + 'shortlist = "smlstm"\nfit_terms = true\n', encoding="utf-8")
+    listener = Listener()
+    terms = ["stage.smlstm.model.global_score=true", "stage.smlstm.model.instance_score=true"]
+    train(read_config(paired, [*LEARN, *terms]), tmp_path / "run", watcher=listener)
+    pair = load_pair(tmp_path / "run" / "pair")
+    weights = pair.reranker.config.term_weights
+    assert len(weights) == 3 and max(weights) == 1.0 and min(weights) >= 0.01
+    assert any(notice.startswith("the terms of smlstm count ") for notice in listener.notices)
+    assert Matcher.load(tmp_path / "run" / "smlstm" / "model").config.term_weights is None, (
+        "the stage's own model stays as it is"
+    )
+
+
+def test_one_term_needs_no_weights(paired):
+    with pytest.raises(ConfigurationError, match="pair.fit_terms: the score of smlstm has one term"):
+        read_config(paired, ["pair.fit_terms=true"])
+
+
 def test_it_waits_for_all_stages(paired, tmp_path):
     train(read_config(paired, LEARN), tmp_path / "run", stages=["mnlm"])
     assert not (tmp_path / "run" / "pair").exists()

@@ -220,6 +220,11 @@ class PairConfig(Settings):
         "`global_score`",
     )
     reranker: str = Field(default="smlstm", description="the stage that looks closely at them")
+    fit_terms: bool = Field(
+        default=False,
+        description="how much each term of the reranker's score counts (`term_weights`) is fitted on dev images, at "
+        "most 300 of each dataset; only an sm-LSTM with global_score or instance_score has several",
+    )
     half: bool = Field(default=True, description="store weights in half precision: half the size, the same ranking")
 
 
@@ -286,6 +291,10 @@ class RunConfig(Settings):
             earlier[name] = stage
         return self
 
+    @staticmethod
+    def _several_terms(stage: StageConfig) -> bool:
+        return bool(stage.model.get("global_score") or stage.model.get("instance_score"))
+
     @model_validator(mode="after")
     def _pairs_what_is_there(self) -> "RunConfig":
         if self.pair is None:
@@ -297,6 +306,13 @@ class RunConfig(Settings):
                     'pair.{role}: there is no stage "{name}"; this run has {stages}',
                     {"role": role, "name": name, "stages": ", ".join(self.stage)},
                 )
+        if self.pair.fit_terms and not self._several_terms(self.stage[self.pair.reranker]):
+            raise PydanticCustomError(
+                "pair",
+                "pair.fit_terms: the score of {name} has one term: give its model global_score or instance_score, or "
+                "leave this out",
+                {"name": self.pair.reranker},
+            )
         finder = self.stage[self.pair.shortlist]
         if self.pair.shortlist == self.pair.reranker and finder.model.get("global_score"):
             return self

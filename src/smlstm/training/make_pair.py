@@ -14,8 +14,9 @@ from smlstm.model import SMLSTM
 from smlstm.pair.calibration import PRIOR, Relevant, ScoredPairs, fit_calibration, one_each, reliability, weight_of
 from smlstm.pair.pair import save_pair
 from smlstm.pair.short_sentences import short_sentences
+from smlstm.pair.term_weights import fit_term_weights
 from smlstm.training.config import PairConfig, RunConfig
-from smlstm.training.dev import DevMetrics, score_sentences
+from smlstm.training.dev import DevMetrics, dev_scores, score_sentences
 from smlstm.training.examples import Examples
 from smlstm.training.folder import RunFolder
 from smlstm.training.sources import Sources
@@ -25,7 +26,7 @@ Scores = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 
-_SHORT_SENTENCES = 2000
+_SHORT_SENTENCES, _IMAGES_FOR_TERMS = 2000, 300
 """Of each dataset."""
 
 
@@ -72,6 +73,8 @@ def make_pair(  # noqa: PLR0917 - what a run knows
     """Score all of dev with all models of the pair, fit the calibration, and write `pair/`."""
     stages = list(dict.fromkeys([wanted.shortlist, wanted.reranker]))
     matchers = {stage: _as_saved(Matcher.load(run.stage(stage).best_model), wanted).to(device) for stage in stages}
+    if wanted.fit_terms:
+        matchers[wanted.reranker] = _with_fitted_terms(config, wanted, sources, matchers[wanted.reranker], watcher)
     sets: list[_Dev] = []
     scores: dict[str, list[Scores]] = {stage: [] for stage in stages}
     for number, entry in enumerate(config.data):
@@ -116,6 +119,27 @@ def make_pair(  # noqa: PLR0917 - what a run knows
     shortlist, reranker = None if alone else matchers[wanted.shortlist].cpu(), matchers[wanted.reranker].cpu()
     save_pair(run.pair, shortlist, reranker, calibration, measured=measured, half=wanted.half)
     watcher.notice(f"the pair is in {run.pair}")
+
+
+def _with_fitted_terms(
+    config: RunConfig, wanted: PairConfig, sources: Sources, matcher: Matcher, watcher: Watcher
+) -> SMLSTM:
+    """The reranker, in whose score each term counts as some images of each dev set want it."""
+    assert isinstance(matcher, SMLSTM)
+    scored: list[tuple[npt.NDArray[np.float32], Integers]] = []
+    for number, entry in enumerate(config.data):
+        if not entry.dev:
+            continue
+        dev = sources.dev_of(wanted.reranker, matcher, number).some_images(_IMAGES_FOR_TERMS)
+        with watcher.scoring(f"Weighing the terms of {wanted.reranker} on dev of {entry.dataset.name}"):
+            alone = [dev_scores(matcher.weighing(weights), dev) for weights in np.eye(matcher.config.terms).tolist()]
+        scored.append((np.stack([scores for scores, _ in alone], 2), alone[0][1]))
+    with torch.inference_mode(False), torch.enable_grad():
+        weights = fit_term_weights([(torch.from_numpy(terms), torch.from_numpy(of)) for terms, of in scored])
+    watcher.notice(f"the terms of {wanted.reranker} count {', '.join(f'{each:g}' for each in weights)}")
+    weighed = matcher.weighing(weights)
+    weighed.config = matcher.config.model_copy(update={"term_weights": weights})
+    return weighed
 
 
 def _as_saved(matcher: Matcher, wanted: PairConfig) -> Matcher:
