@@ -67,11 +67,11 @@ def main() -> None:
     def eager(sentence: str) -> None:
         with torch.inference_mode():
             scores = pair.reranker.score(images, pair.reranker.encode_sentences([sentence]))
-            pair.calibration.log_odds(scores + vectors @ pair.embed_sentences([sentence]).T).sigmoid()
+            pair.calibration.log_odds(scores, [sentence]).sigmoid()
 
     asked: dict[str, Callable[[str], object]] = {
         "shortlist": lambda sentence: vectors @ pair.embed_sentences([sentence]).T,
-        "rerank": lambda sentence: pair.calibration.log_odds(pair.score(vectors, images, [sentence])).sigmoid(),
+        "rerank": lambda text: pair.calibration.log_odds(pair.score(vectors, images, [text]), [text]).sigmoid(),
         "eager rerank": eager,
     }
     times = {name: measure(ask, sentences) for name, ask in asked.items()}

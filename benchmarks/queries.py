@@ -3,9 +3,10 @@
     python benchmarks/queries.py DATASET [DATASET ...] [--model PAIR ...]
 
 The dev photos of all datasets become one library, which is indexed and searched as a user's is. A photo is right if one
-of its captions names all that the question names (any of the words of each group below; captions miss things, so that
-this is a lower bound). Precision at 5 counts the first five, or as many as are right at all if those are fewer.
-Questions of which no photo is right are left out and said. Several models are compared on the same photos.
+of its captions has the words that the question asks for, any of each group below. Neither all nor only such are:
+captions leave things out, and "a man swings a bat" counts for "kid on a swing"; it is the same for all models that are
+compared. Precision at 5 counts the first five, or as many as are right at all if those are fewer. Questions of which no
+photo is right are left out and said. Several models are compared on the same photos.
 """
 
 import argparse
@@ -124,7 +125,7 @@ def copied(datasets: Sequence[Path], folder: Path) -> list[tuple[Path, Record]]:
     for dataset in datasets:
         for record in open_dataset(dataset).records:
             if record.split == "dev" and record.captions:
-                place = folder / dataset.name / record.path.name
+                place = folder / dataset.name / f"{len(found):05}-{record.path.name}"
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(record.path, place)
                 found.append((place.resolve(), record))

@@ -3,12 +3,13 @@ import re
 from dataclasses import replace
 
 import pytest
+import torch
 from tests.command_line import smlstm
-from tests.search.made import draw, make_pair
+from tests.search.made import CALIBRATION, draw, make_pair
 
 from smlstm.model import SMLSTM, SMLSTMConfig
 from smlstm.pair import load_pair
-from smlstm.search.naming import known_phrases, shipped_phrases
+from smlstm.search.naming import known_phrases, ranked, shipped_phrases
 from smlstm.text import Vocabulary, tokenise
 
 
@@ -19,16 +20,25 @@ def model(tmp_path_factory):
 
 def test_annotate_ranks_own_sentences_as_score_does(tmp_path, model):
     (photo,) = draw(tmp_path, 1)
-    sentences = ["a red circle", "two yellow stars", "a dog runs on the beach"]
+    sentences = ["a red circle", "two yellow stars", "a dog runs on the beach", "dog"]
     (tmp_path / "mine.txt").write_text("\n".join([*sentences, "", "a red circle", "..."]))
     options = ("--model", model, "--runtime", "torch", "--json")
     (named,) = json.loads(smlstm("annotate", photo, "--sentences", tmp_path / "mine.txt", *options).stdout)
     scored = json.loads(smlstm("score", photo, *sentences, *options).stdout)
-    expected = sorted(scored, key=lambda row: -row["score"])
+    expected = sorted(scored, key=lambda row: -row["probability"])
     assert [each["sentence"] for each in named["sentences"]] == [row["sentence"] for row in expected]
     for each, row in zip(named["sentences"], expected, strict=True):
         assert each["score"] == pytest.approx(row["score"], abs=1e-4)
         assert each["probability"] == pytest.approx(row["probability"], abs=1e-4)
+        assert row["probability"] == pytest.approx(CALIBRATION.probability(row["score"], row["sentence"]), abs=1e-6)
+
+
+def test_the_likelier_sentence_comes_first_not_the_one_of_a_higher_score(model):
+    pair = load_pair(model)
+    sentences = ["dog", "a red circle above a blue square"]
+    short, long = (pair.calibration.log_odds(torch.zeros(1, 1), [each]).item() for each in sentences)
+    assert short > long, "the same score means more of a short sentence here"
+    assert [each.sentence for each in ranked(pair, torch.tensor([0.0, 0.01]), sentences)] == sentences
 
 
 def test_annotate_takes_the_shipped_phrases_and_shows_what_it_saw(tmp_path, model):

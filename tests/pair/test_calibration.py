@@ -103,3 +103,36 @@ def test_articles_change_nothing():
 def test_a_calibration_by_which_a_higher_score_is_unlikelier_is_refused():
     with pytest.raises(ValueError, match="scale and short_scale together must be above 0"):
         Calibration(scale=1.0, short_scale=-1.5)
+
+
+def test_sentences_of_each_length_count_alike_however_many_there_are():
+    few, many = made(images=150, apart=2.0, sentence="dog"), made(images=150, captions=1, apart=4.0)
+    third = made(images=150, captions=1, apart=3.0, seed=3, sentence="a brown dog")
+    found = fit_calibration(ScoredPairs.of([few, many, third]), 0.0)
+    again = fit_calibration(ScoredPairs.of([few, *[many] * 9, third]), 0.0)
+    assert again.probability(2.0, "dog") == pytest.approx(found.probability(2.0, "dog"), rel=1e-3)
+    assert again.probability(2.0, LONG) == pytest.approx(found.probability(2.0, LONG), rel=1e-3)
+
+
+def test_a_sentence_may_be_right_for_many_images():
+    scores = np.array([[3.0], [2.0], [0.0], [-1.0]], np.float32)
+    relevant = np.array([[True], [True], [False], [False]])
+    pairs = ScoredPairs.of([(scores, relevant, ["dog"])])
+    assert sorted(pairs.matched.tolist()) == [2.0, 3.0] and pairs.counts.sum() == 2
+    assert set(pairs.matched_words) == set(pairs.others_words) == {1.0}
+
+
+def test_where_lines_by_length_do_not_fit_one_line_serves_all():
+    sets = [
+        made(images=200, apart=apart, seed=seed, sentence=sentence)
+        for seed, (apart, sentence) in enumerate([(4.5, "dog"), (3.0, "brown dog"), (1.2, "big brown dog")])
+    ]
+    found = fit_calibration(ScoredPairs.of(sets), 0.0)
+    assert found.short_scale == found.short_offset == 0 and found.scale > 0
+
+
+def test_without_pairs_of_both_kinds_it_is_said():
+    empty = ScoredPairs.of([(np.zeros((3, 0), np.float32), np.zeros((3, 0), np.bool_), [])])
+    assert not empty.both
+    with pytest.raises(InputError, match="dev has too few images"):
+        fit_calibration(empty, 0.0)

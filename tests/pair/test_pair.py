@@ -83,7 +83,9 @@ def test_without_calibration_it_is_said(tmp_path):
     assert not load_pair(folder).calibrated
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"scale": -1}', '{"scale": "much"}', '{"offset": NaN}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"scale": -1}', '{"scale": "much"}', '{"offset": NaN}', '{"scale": 1, "short_scale": -3}']
+)
 def test_a_calibration_that_does_not_fit_is_refused(tmp_path, content):
     folder = make_pair(tmp_path / "model")
     (folder / "calibration.json").write_text(content)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from smlstm.errors import InputError
 from smlstm.pair.term_weights import fit_term_weights
 
 
@@ -36,3 +37,8 @@ def test_the_sum_ranks_better_than_all_alike():
 def test_a_term_that_misleads_counts_almost_nothing():
     weights = fit_term_weights([made(apart=(2.0, -1.0, 1.0), scale=(1.0, 1.0, 1.0))])
     assert weights[0] == 1.0 and weights[1] == 0.01 and 0.2 < weights[2] < 0.9
+
+
+def test_terms_that_all_mislead_are_refused():
+    with pytest.raises(InputError, match="has not learned to match"):
+        fit_term_weights([made(apart=(-1.0, -2.0), scale=(1.0, 1.0))])

@@ -14,6 +14,8 @@ from smlstm.text import Vocabulary
 
 SENTENCES = ["a red circle above a blue square on a green meadow", "a dog runs on the beach", "two yellow stars"]
 GRID = 2
+CALIBRATION = Calibration(scale=2.0, offset=0.5, short_scale=-1.0, short_offset=0.4)
+"""Which tells short sentences from long ones."""
 _WIDTHS = dict(region_width=1280, context_width=1280, regions=GRID * GRID, backbone="efficientnet-lite0", max_words=20)
 
 
@@ -27,7 +29,7 @@ def make_pair(folder: Path, seed: int = 0, calibration: Calibration | None = Non
     with torch.no_grad():
         for parameter in reranker.parameters():
             parameter.mul_(3.0)  # so that photos do not score all alike
-    save_pair(folder, shortlist, reranker, calibration or Calibration(scale=2.0, offset=0.5))
+    save_pair(folder, shortlist, reranker, calibration or CALIBRATION)
     return folder
 
 

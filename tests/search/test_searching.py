@@ -12,7 +12,7 @@ from smlstm.search import Filter, Library
 from smlstm.search.nearest import exact
 from smlstm.search.query import Term, log_probability, parse_term
 from smlstm.vision.photo_header import About, about_photo
-from tests.search.made import draw, jpeg
+from tests.search.made import CALIBRATION, draw, jpeg
 
 RED = "a red circle above a blue square"
 
@@ -35,7 +35,7 @@ def test_results_are_those_of_the_models_themselves(library, photos):
     assert order == scores.argsort(descending=True).tolist()
     for match, place in zip(found, order, strict=True):
         assert match.scores[0] == pytest.approx(float(scores[place]), abs=2e-3)
-        assert match.probability == pytest.approx(1 / (1 + np.exp(-2.0 * match.scores[0] - 0.5)))
+        assert match.probability == pytest.approx(CALIBRATION.probability(match.scores[0], RED))
         assert match.similarity == pytest.approx(float(cosines[place]), abs=2e-3)
 
 

@@ -15,6 +15,7 @@ from smlstm.data.scenes import compose
 from smlstm.errors import ConfigurationError, InputError
 from smlstm.evaluation.feature_plan import plan_features
 from smlstm.evaluation.models import load_candidates
+from smlstm.matching.batch import ImageFeatures
 from smlstm.matching.matcher import Matcher
 from smlstm.pair import load_model
 from smlstm.training import Watcher, read_config, train
@@ -22,9 +23,11 @@ from smlstm.training.checkpoint import read_checkpoint
 from smlstm.training.dev import DevMetrics, dev_scores
 from smlstm.training.read_examples import read_examples
 from smlstm.training.tuned_features import tuned_stores
+from smlstm.training.tuning import seen_through
 from smlstm.vision.backbones import load_backbone
 from smlstm.vision.extract import Extractor
 from smlstm.vision.photo_features import PhotoReader
+from smlstm.vision.tuning import Tail
 from smlstm.vision.views import View
 from tests.command_line import smlstm
 
@@ -255,6 +258,22 @@ def test_the_backbones_gradient_is_clipped_by_itself(tuned_recipe, tmp_path, mon
     train(read_config(tuned_recipe, ["stage.eyes.epochs=1", "stage.eyes.clip=0.5"]), tmp_path / "run", stages=["eyes"])
     matcher = Matcher.load(tmp_path / "run" / "eyes" / "model")
     assert set(clipped) == {(len(list(matcher.parameters())), 0.5), (len(matcher.tuned), 0.5)}
+
+
+@pytest.mark.parametrize("cells", [16, 400])
+def test_in_bfloat16_small_grids_are_seen_through_as_products(cells, monkeypatch):
+    torch.manual_seed(0)
+    tail = Tail(load_backbone(NAME, grid=GRID), BELOW)
+    lower = ImageFeatures(torch.randn(2, cells, 112), torch.zeros(2, 1))
+    expected = seen_through(tail, lower)
+    used = []
+    products = tail.in_products
+    monkeypatch.setattr(tail, "in_products", lambda *given: used.append(given[1]) or products(*given))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = seen_through(tail, lower)
+    assert used == ([torch.bfloat16] if cells == 16 else []), "of large grids the zeros cost more than they save"
+    for one, other in zip((found.regions, found.context), (expected.regions, expected.context), strict=True):
+        assert (one.float() - other).abs().mean() < 0.06 * other.abs().mean()
 
 
 def test_tuning_goes_on_from_what_was_tuned(run, tuned_recipe, tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlstm.data import Dataset, Features
+from smlstm.errors import ConfigurationError
 from smlstm.evaluation.correlation import Correlation
 from smlstm.evaluation.feature_plan import Extracted, FeaturePlan, plan_features
 from smlstm.evaluation.gallery import Gallery, read_gallery
@@ -88,6 +89,8 @@ class Evaluation:
         `cascade`: score only a shortlist of so many sentences an image and images a sentence, drawn up by the
         shortlister, or by each model's own global score. `terms`: measure each model's terms beside it.
         """
+        if terms and (save is not None or cascade is not None):
+            raise ConfigurationError("terms are neither saved nor scored by a cascade: leave one of the two out")
         gallery, records, notes = read_gallery(dataset, split, images)
         if protocol == "folds":
             refuse_broken_folds(len(gallery.keys))

@@ -78,6 +78,9 @@ def lengths(saliency: Tensor, candidates: Tensor) -> Tensor:
 
 
 def found_cosines(saliency: Tensor, alike: Tensor, regions: Tensor) -> Tensor:
-    """`cosines` of what is seen by maps (M, N, I) and unit vectors whose products with regions are known; M, N."""
+    """`cosines` of what is seen by maps (M, N, I) and unit vectors whose products with regions are known; M, N.
+
+    Regions that cancel out leave a length of rounding errors: no cosine is beyond 1 for that.
+    """
     along: Tensor = (saliency * alike.transpose(1, 2)).sum(2, dtype=torch.promote_types(alike.dtype, torch.float32))
-    return along / lengths(saliency, regions)
+    return (along / lengths(saliency, regions)).clamp(-1, 1)

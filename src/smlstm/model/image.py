@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 _SMALLEST = 1e-6
 
@@ -42,6 +43,7 @@ class _Scaled(torch.autograd.Function):
         return found.view_as(values)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         found: Tensor
         found, inverse, root = ctx.saved_tensors

@@ -65,7 +65,10 @@ class Calibration(BaseModel):
     @model_validator(mode="after")
     def _higher_is_likelier(self) -> "Calibration":
         if self.scale + self.short_scale <= 0:
-            raise ValueError("scale and short_scale together must be above 0: a higher score means a likelier match")
+            raise ValueError(
+                f"scale and short_scale together must be above 0, not {self.scale + self.short_scale:g}: a higher "
+                "score means a likelier match"
+            )
         return self
 
     def log_odds(self, scores: Tensor, sentences: Sequence[str]) -> Tensor:
@@ -93,8 +96,8 @@ class ScoredPairs:
     @classmethod
     def of(cls, matrices: Sequence[tuple[Scores, Relevant, Sequence[str]]]) -> "ScoredPairs":
         """From matrices of scores (images, sentences), which of their pairs match, and the sentences."""
-        low = min(float(scores.min()) for scores, _, _ in matrices)
-        high = max(float(scores.max()) for scores, _, _ in matrices)
+        low = min((float(scores.min()) for scores, _, _ in matrices if scores.size), default=0.0)
+        high = max((float(scores.max()) for scores, _, _ in matrices if scores.size), default=1.0)
         edges = np.linspace(low, high + 1e-9, _BINS + 1)
         matched: list[Numbers] = []
         matched_words: list[Numbers] = []
@@ -108,16 +111,21 @@ class ScoredPairs:
                 counts[said - 1] += np.histogram(own[~right], edges)[0]
         number, place = np.nonzero(counts)
         return cls(
-            np.concatenate(matched),
-            np.concatenate(matched_words),
+            np.concatenate([np.zeros(0), *matched]),
+            np.concatenate([np.zeros(0), *matched_words]),
             ((edges[1:] + edges[:-1]) / 2)[place],
             (number + 1).astype(np.float64),
             counts[number, place],
         )
 
+    @property
+    def both(self) -> bool:
+        """Whether some n has matched pairs and others."""
+        return bool(np.isin(self.matched_words, self.others_words).any())
+
     def weights(self, prior: float) -> tuple[Numbers, Numbers]:
-        """What each matched pair and each bin counts, one in all."""
-        if not len(self.matched) or not self.counts.sum():
+        """What each matched pair and each bin counts, one in all; each n as much, if it has both."""
+        if not self.both:
             raise InputError("a calibration needs matched and mismatched pairs: dev has too few images")
         right, wrong = np.zeros(len(self.matched)), np.zeros(len(self.counts))
         for said in np.unique(self.matched_words):
@@ -144,7 +152,19 @@ def weight_of(shortlist: Sequence[Scores], reranker: Sequence[Scores]) -> float:
 
 
 def fit_calibration(pairs: ScoredPairs, shortlist_weight: float, prior: float = PRIOR) -> Calibration:
-    """Logistic regression of "these match" on the score, by Newton's method."""
+    """Logistic regression of "these match" on the score, by Newton's method.
+
+    Where lines that depend on n would cross zero slope for some n, one line serves all.
+    """
+    several = len(np.unique(pairs.matched_words)) > 2
+    found = (several and _fit(pairs, prior, True)) or _fit(pairs, prior, False)
+    if found is None:
+        raise InputError("higher scores do not mean likelier matches on dev: this model has not learned to match")
+    return found.model_copy(update={"shortlist_weight": shortlist_weight})
+
+
+def _fit(pairs: ScoredPairs, prior: float, by_words: bool) -> Calibration | None:
+    """The four numbers, or the two that do not depend on n; None where a higher score is not likelier for each n."""
     right, wrong = pairs.weights(prior)
     scores, words = _of_all(pairs)
     share = 1 / words
@@ -153,7 +173,7 @@ def fit_calibration(pairs: ScoredPairs, shortlist_weight: float, prior: float = 
     mean = float(np.average(scores, weights=weight))
     width = math.sqrt(float(np.average((scores - mean) ** 2, weights=weight))) or 1.0
     design = np.stack([(scores - mean) / width, np.ones_like(scores)], 1)
-    if len(np.unique(words)) > 2:
+    if by_words:
         design = np.concatenate([design, design * share[:, None]], 1)
     found = np.zeros(design.shape[1])
     found[1] = math.log(prior / (1 - prior))
@@ -165,15 +185,14 @@ def fit_calibration(pairs: ScoredPairs, shortlist_weight: float, prior: float = 
         found = found + step * min(1.0, 2.0 / (float(np.abs(step).max()) + 1e-12))
         if float(np.abs(step).max()) < 1e-9:
             break
-    scale, short = float(found[0]) / width, float(found[2]) / width if len(found) > 2 else 0.0
+    scale, short = float(found[0]) / width, float(found[2]) / width if by_words else 0.0
     if scale <= 0 or scale + short <= 0:
-        raise InputError("higher scores do not mean likelier matches on dev: this model has not learned to match")
+        return None
     return Calibration(
         scale=scale,
         offset=float(found[1]) - scale * mean,
         short_scale=short,
-        short_offset=float(found[3]) - short * mean if len(found) > 2 else 0.0,
-        shortlist_weight=shortlist_weight,
+        short_offset=float(found[3]) - short * mean if by_words else 0.0,
     )
 
 

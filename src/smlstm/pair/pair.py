@@ -245,7 +245,9 @@ def _read_calibration(path: Path) -> Calibration | None:
         return None
     except ValidationError as error:
         problem = error.errors()[0]
-        field = ".".join(map(str, problem["loc"])) or "the file"
+        if not problem["loc"]:
+            raise ConfigurationError(f"{path}: {problem['msg']}") from None
+        field = ".".join(map(str, problem["loc"]))
         raise ConfigurationError(f"{path}: {field}: {problem['msg']} (found {problem['input']!r})") from None
 
 

@@ -2,7 +2,8 @@
 
 A caption describes one image; "dog" is right for every image with a dog. What a score says of such words is therefore
 asked of the captions: an image shows "a brown dog" if one of its captions has "brown" and "dog", or "dogs". Captions
-leave things out, so that some images called wrong are not; a probability fitted to them is a little too low.
+leave things out, so that some images called wrong are not, and "a dog beside a man in a brown hat" has both words too;
+the first is commoner, so that a probability fitted to them is rather too low than too high.
 """
 
 from collections.abc import Sequence

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from smlstm.errors import InputError
+
 _LEAST = 0.01  # of the largest: a term that counts for nothing could be left out, which is another model
 _ROUNDS = 200
 
@@ -33,6 +35,8 @@ def fit_term_weights(sets: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, ...]
 
     search.step(closure)  # type: ignore[no-untyped-call]
     found = weights.detach() / widths
+    if not found.max() > 0:
+        raise InputError("no term of the score tells matches from others on dev: this model has not learned to match")
     found = (found / found.max()).clamp(min=_LEAST)
     return tuple(round(float(each), 3) for each in found)
 

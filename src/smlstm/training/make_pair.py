@@ -111,8 +111,12 @@ def make_pair(  # noqa: PLR0917 - what a run knows
                 "models": {stage: round(found, 2) for stage, found in sums.items()},
             },
             "reliability": {
-                kind: asdict(reliability(ScoredPairs.of([one.pairs(together[k], some)]), calibration))
-                for kind, some in (("captions", one.captions), ("short sentences", one.short))
+                kind: asdict(reliability(pairs, calibration))
+                for kind, pairs in (
+                    ("captions", ScoredPairs.of([one.pairs(together[k], one.captions)])),
+                    ("short sentences", ScoredPairs.of([one.pairs(together[k], one.short)])),
+                )
+                if pairs.both
             },
         }
     shutil.rmtree(run.pair, ignore_errors=True)

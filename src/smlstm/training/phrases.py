@@ -55,6 +55,8 @@ class PhraseBatch(Batch):
     """Some of those, None where the matcher's words are no phrases."""
     chosen: Tensor
     """Which those are, counted in the order of captions, and of phrases in them."""
+    named: int
+    """How many those captions name in all."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ class CaptionPhrases:
         known = [self._words[image] for image in images.tolist()]
         chosen = np.sort(draws.permutation(len(said))[: len(captions)] if in_captions else np.zeros(0, np.int64))
         within = _sought([said[place] for place in chosen], known, parts, side) if in_captions else None
-        return PhraseBatch(tokens.select(places), _sought(drawn, known, parts, side), within, torch.from_numpy(chosen))
+        alone = _sought(drawn, known, parts, side)
+        return PhraseBatch(tokens.select(places), alone, within, torch.from_numpy(chosen), len(said))
 
     def _draw(self, images: Integers, each: int, draws: np.random.Generator) -> Iterable[tuple[int, _Named]]:
         """So many phrases of each image, by its row."""
@@ -188,7 +191,9 @@ def phrase_loss(
         losses.append(torch.stack([found_loss(found, where, objective) for found in wholes]).mean())
     if phrases.in_captions is not None:
         assert isinstance(captions, EncodedSide) and captions.mask is not None
-        what, where = captions.candidates[captions.mask][phrases.chosen], phrases.in_captions
+        named = captions.candidates[captions.mask]
+        assert len(named) == phrases.named, "captions and phrases are not of one batch"
+        what, where = named[phrases.chosen], phrases.in_captions
         losses.append(sought_loss(*matcher.seek(images, what, where.image_of), where, objective))
     return torch.stack(losses).mean()
 

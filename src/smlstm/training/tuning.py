@@ -19,6 +19,8 @@ from smlstm.vision.backbones.base import below_of
 from smlstm.vision.tuning import Tail, is_tuned
 from smlstm.vision.views import AS_IT_IS, View
 
+_MOST_CELLS = 256
+"""Of lower features that are seen through as matrix products: of more, the zeros in them cost more than they save."""
 _SIZE = re.compile(r"squashed to \d+x\d+")
 
 
@@ -85,7 +87,8 @@ def seen_through(tail: Tail, lower: ImageFeatures) -> ImageFeatures:
     cells = lower.regions.to(weight.device, weight.dtype)
     if weight.device.type != "cpu":
         return ImageFeatures(*tail(cells))
-    products = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    fast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    products = fast and tail.network.learns_in_products and cells.shape[1] <= _MOST_CELLS
     with torch.autocast("cpu", enabled=False):
         return ImageFeatures(*(tail.in_products(cells, torch.bfloat16) if products else tail(cells)))
 

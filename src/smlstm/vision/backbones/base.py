@@ -1,7 +1,6 @@
 """What a backbone is: a network from square photos to regions and a context, and how photos were prepared for it."""
 
 import copy
-import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -33,6 +32,8 @@ class FeatureNetwork(nn.Module):
     deviation: tuple[float, float, float]
     blocks_in_all: int = 0
     """Blocks that `lower` and `upper` can be cut between, numbered from 0; 0 where the network cannot be cut."""
+    learns_in_products: bool = False
+    """Whether it has `upper_in_products`."""
     below: int | None = None
     """With a number, regions are the cells that the blocks below it give, and the context is their mean."""
     centred_from: int | None = None
@@ -66,10 +67,8 @@ class FeatureNetwork(nn.Module):
         raise NotImplementedError
 
     def upper_in_products(self, cells: Tensor, below: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Map B x cells x C to what `upper` gives, as fast as can be where it learns, in another number format."""
-        side = math.isqrt(cells.shape[1])
-        with torch.autocast(cells.device.type, dtype):
-            return self.upper(cells.transpose(1, 2).view(len(cells), -1, side, side), below)
+        """Map B x cells x C to what `upper` gives, by matrix products in another number format."""
+        raise NotImplementedError
 
     def learns(self, name: str, below: int) -> bool:
         """Whether tuning from a block on changes the parameter of this name."""

@@ -105,6 +105,7 @@ class Block(nn.Module):
 class EfficientNetLite(FeatureNetwork):
     """The convolutional part of EfficientNet-Lite, batch normalisation already folded in."""
 
+    learns_in_products = True
     mean = (127.0, 127.0, 127.0)
     deviation = (128.0, 128.0, 128.0)
 
