@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from smlstm.model.objective import ranking_loss, regulariser
-from smlstm.training.step import BatchLoss, block_rows, encode_sentences, needs_regions
+from smlstm.training.step import BatchLoss, block_rows, encode_sentences, first_of_each, needs_regions
 from tests.training.grids import example_batch, example_matcher, example_objective
 
 KINDS = ["mnlm", "sm-lstm", "scan", "dvsa", "oem", "vse++"]
@@ -42,6 +42,28 @@ def test_all_terms_of_a_score_are_ranked_on_their_own():
     rows = torch.arange(len(images))
     expected = [ranking_loss(term, rows, batch.image_of, objective) for term in (steps, whole, agreement)]
     torch.testing.assert_close(BatchLoss(matcher, objective)(batch)[0], torch.stack(expected).mean())
+
+
+def test_some_captions_are_ranked_by_the_global_score_alone():
+    matcher = example_matcher("sm-lstm", global_score=True, instance_score=True)
+    batch, objective = example_batch(), example_objective()
+    some = first_of_each(batch.image_of, 1)
+    assert len(some) == len(batch.images) < len(batch.image_of), "one of each image"
+    images, sentences = matcher.encode_images(batch.features), matcher.encode_sentences(batch.tokens)
+    terms, _ = matcher.score_terms(images, sentences.select(some))
+    whole = images.whole @ sentences.whole.T
+    rows, of = torch.arange(len(images)), batch.image_of
+    expected = [ranking_loss(terms[:, :, term], rows, of[some], objective) for term in (0, 2)]
+    expected.append(ranking_loss(whole, rows, of, objective))
+    found = BatchLoss(matcher, objective, stepped_captions=1)(batch)
+    torch.testing.assert_close(found[0], torch.stack(expected).mean())
+    everything = BatchLoss(matcher, objective, stepped_captions=100)(batch)
+    torch.testing.assert_close(everything, BatchLoss(matcher, objective)(batch))
+
+
+def test_the_first_captions_of_each_image():
+    assert first_of_each(torch.tensor([2, 0, 2, 2, 1, 0]), 1).tolist() == [0, 1, 4]
+    assert first_of_each(torch.tensor([2, 0, 2, 2, 1, 0]), 2).tolist() == [0, 1, 2, 4, 5]
 
 
 @pytest.mark.parametrize("modulation", ["gated", "joint"])

@@ -7,10 +7,11 @@ A pair is a folder:
     shortlist/         a saved MNLM or VSE++; none where the reranker's own global score finds candidates
     reranker/          a saved matcher of any kind, an sm-LSTM or an ensemble with one as a rule, of the same
                        backbone and grid
-    calibration.json   {"scale": a, "offset": b, "shortlist_weight": w}, fitted on dev
+    calibration.json   {"scale": a, "offset": b, "short_scale": a', "short_offset": b', "shortlist_weight": w},
+                       fitted on dev
     backbone.safetensors   what was tuned of the backbone, for both, if it was
 
-A pair's score is the reranker's plus w times the shortlist's cosine, and its match probability sig(a score + b).
+A pair's score is the reranker's plus w times the shortlist's cosine; calibration.py says how likely a match it is.
 """
 
 import copy

@@ -85,6 +85,11 @@ class StageConfig(Settings):
         description="captions of one image that come in the same batch: with 5, a batch has a fifth of the images and "
         "of the pairs, and as many mismatched sentences, but few mismatched images. 1: as many of both",
     )
+    stepped_captions: Positive | None = Field(
+        default=None,
+        description="of each image's captions in a batch, score so many step by step; all are ranked by global_score, "
+        "which costs next to nothing. With captions_together = 3 and 1 here, pairs cost a third",
+    )
     region_dropout: Share = Field(
         default=0.0, description="share of an image's regions left out at random: another view of it in every epoch"
     )
@@ -194,6 +199,13 @@ class StageConfig(Settings):
             raise PydanticCustomError(
                 "tuning",
                 "tuning starts from lower features, not from those of a tuned backbone: leave `features` out",
+                {},
+            )
+        if self.stepped_captions is not None and not self.model.get("global_score"):
+            raise PydanticCustomError(
+                "stepped_captions",
+                "captions that no step sees are ranked by the global score: set model.global_score, or leave "
+                "stepped_captions out",
                 {},
             )
         if self.boxes and not self.phrases:

@@ -323,7 +323,10 @@ class _Loop:
 def _make_loss(job: Stage) -> nn.Module:
     """The loss of a batch, or of our part of one."""
     if job.processes.size == 1:
-        return BatchLoss(job.matcher, job.config.objective, phrases=job.config.phrases)
+        config = job.config
+        return BatchLoss(
+            job.matcher, config.objective, phrases=config.phrases, stepped_captions=config.stepped_captions
+        )
     return job.processes.share(SharedBatchLoss(job.matcher, job.config.objective, job.config.phrases))
 
 

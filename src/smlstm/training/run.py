@@ -89,6 +89,10 @@ def _train(config: RunConfig, run: RunFolder, names: list[str], fresh: bool, hel
             raise ConfigurationError(
                 f"stage {name} tunes a backbone, which runs in one process: start it without torchrun"
             )
+        if config.stage[name].stepped_captions is not None and processes.size > 1:
+            raise ConfigurationError(
+                f"stage {name} has stepped_captions, which one process understands: leave it out, or torchrun"
+            )
         sources.check(name)
     processes.wait()  # all have looked for checkpoints before any folder changes
     world = World(config, run, sources, helpers)

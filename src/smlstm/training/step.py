@@ -51,13 +51,20 @@ class BatchLoss(nn.Module):
     """Ranking loss and regulariser of a batch; a module, so that gradients can be averaged across processes."""
 
     def __init__(
-        self, matcher: Matcher, objective: ObjectiveConfig, grid_bytes: int = GRID_BYTES, phrases: float = 0.0
+        self,
+        matcher: Matcher,
+        objective: ObjectiveConfig,
+        grid_bytes: int = GRID_BYTES,
+        phrases: float = 0.0,
+        stepped_captions: int | None = None,
     ) -> None:
+        """With `stepped_captions`, so many captions of each image are scored step by step, all by global scores."""
         super().__init__()
         self.matcher = matcher
         self.objective = objective
         self._grid_bytes = grid_bytes
         self._phrases = phrases
+        self._stepped = stepped_captions
 
     def forward(self, batch: TrainingBatch, generator: torch.Generator | None = None) -> Tensor:
         """Ranking loss and weighted regulariser; 2."""
@@ -69,11 +76,20 @@ class BatchLoss(nn.Module):
     def _grid_loss(
         self, images: Batch, sentences: Batch, row_of: Tensor, words: Tensor, generator: torch.Generator | None
     ) -> Tensor:
+        everyone, all_rows = sentences, row_of
+        if self._stepped is not None:
+            some = first_of_each(row_of, self._stepped)
+            sentences, row_of, words = sentences.select(some), row_of[some], words[some]
         matched = torch.stack([row_of, torch.arange(len(row_of), device=row_of.device)], 1)  # N, 2
         maps = wants_maps(self.matcher, self.objective)
         scores, saliency = score_grid(self.matcher, images, sentences, matched if maps else None, self._grid_bytes)
         rows = torch.arange(len(images), device=row_of.device)
-        ranked = [ranking_loss(term.float(), rows, row_of, self.objective, generator) for term in scores.unbind(2)]
+        terms = [(term, row_of) for term in scores.unbind(2)]
+        if len(everyone) > len(sentences):
+            assert isinstance(self.matcher, SMLSTM)
+            wholes = self.matcher.whole_scores(images, everyone)
+            terms[1 : 1 + len(wholes)] = [(term, all_rows) for term in wholes]
+        ranked = [ranking_loss(term.float(), rows, of, self.objective, generator) for term, of in terms]
         ranking = torch.stack(ranked).mean()
         if saliency is None:
             return torch.stack([ranking, torch.zeros_like(ranking)])
@@ -96,6 +112,13 @@ def add_phrases(  # noqa: PLR0917 - what both kinds of loss know
     read_alone = encode_sentences(matcher, phrases.tokens)
     loss = phrase_loss(matcher, images, (read_alone, sentences), phrases, objective)
     return found + torch.stack([weight * loss, torch.zeros_like(loss)])
+
+
+def first_of_each(row_of: Tensor, most: int) -> Tensor:
+    """The places of each image's first captions, at most so many, in their order."""
+    same = row_of[:, None] == row_of[None, :]  # N, N
+    before = torch.ones_like(same).tril(-1)
+    return ((same & before).sum(1) < most).nonzero().squeeze(1)
 
 
 def wants_maps(matcher: Matcher, objective: ObjectiveConfig) -> bool:
