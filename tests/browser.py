@@ -40,4 +40,5 @@ def open_page(browser):
     yield make
     for context in contexts:
         context.close()
-    assert [text for text in told if not any(each in text for each in expected)] == []
+    unexpected = [text for text in told if not any(each in text for each in expected)]
+    assert not unexpected, f"the page wrote to the console: {unexpected}"

@@ -345,11 +345,13 @@ def test_what_is_typed_before_the_first_answer_stays(address, open_page, picture
 
 def test_a_folder_that_the_address_names_outlives_a_quick_question(address, open_page, pictures):
     page = open_page("about:blank")
+    page.expected.append("422")  # no folder is called so
     held = go_without_library(page, f"{address}/?folder=nowhere")
     page.get_by_label("Describe the photo").fill(caption(pictures[0]))
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("folder=nowhere"))
     held[0].continue_()
+    expect(page.get_by_text("Folders.0")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1400])
