@@ -32,7 +32,8 @@ GALLERY ?= build/gallery
 gallery: setup
 	test -e $(GALLERY)/scenes/captions.csv || $(BIN)/smlstm data scenes $(GALLERY)/scenes --dev 100 --size 112 --captions 2 --patches 7
 	$(BIN)/smlstm train configs/scenes.toml --out $(GALLERY)/run \
-		--set data.0.dataset=$(abspath $(GALLERY))/scenes --set data.0.features=$(abspath $(GALLERY))/scenes/features
+		--set data.0.dataset=$(abspath $(GALLERY))/scenes --set data.0.features=$(abspath $(GALLERY))/scenes/features \
+		--set stage.smlstm.model.modulation=paired --set stage.smlstm.model.instance_score=true --set stage.smlstm.phrases=1.0
 	mkdir -p docs/results
 	$(BIN)/smlstm explain --data $(GALLERY)/scenes --features $(GALLERY)/scenes/features --model $(GALLERY)/run/model \
 		--pairs 4 --out docs/results/scene-gallery.png
