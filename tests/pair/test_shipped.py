@@ -91,7 +91,7 @@ def test_commands_use_it_by_themselves(library):
     assert right["probability"] > 10 * wrong["probability"]
     assert len(answer("explain", photo, "a close up of a cat")["models"][0]["pairs"][0]["steps"]) == 3
     (named,) = answer("annotate", photo)
-    assert "cat" in named["sentences"][0]["sentence"]
+    assert {"cat", "kitten"} & set(named["sentences"][0]["sentence"].split())
 
 
 def answer(*arguments: object) -> Any:
