@@ -122,7 +122,9 @@ def run(world, tmp_path_factory):
     """The whole of it, once."""
     folder = tmp_path_factory.mktemp("run")
     noted = Noted()
-    results = train(read_config(write_recipe(world, folder)), folder / "run", watcher=noted)
+    # Long enough to match better than chance, or no pair could be calibrated.
+    config = read_config(write_recipe(world, folder), ["stage.eyes.epochs=8", "stage.smlstm.epochs=4"])
+    results = train(config, folder / "run", watcher=noted)
     assert [result.finished for result in results] == [True, True]
     return folder / "run", noted
 
