@@ -88,7 +88,7 @@ class StageConfig(Settings):
     stepped_captions: Positive | None = Field(
         default=None,
         description="of each image's captions in a batch, score so many step by step; all are ranked by global_score, "
-        "which costs next to nothing. With captions_together = 3 and 1 here, pairs cost a third",
+        "which costs less. With captions_together = 3 and 1 here, pairs cost a third",
     )
     region_dropout: Share = Field(
         default=0.0, description="share of an image's regions left out at random: another view of it in every epoch"
