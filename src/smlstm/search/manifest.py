@@ -77,6 +77,8 @@ def read_manifest(library: Path, name: str = NAME) -> Manifest | None:
         )
     except (FileNotFoundError, NotADirectoryError):
         if name == NAME and ((library / COPY).exists() or any(library.glob("*.lance/_versions/*.manifest"))):
+            if path.exists():  # another process, or thread, has begun the library since we looked
+                return read_manifest(library, name)
             # A new one in its place would forget what folders leave out.
             raise DamagedLibrary(path, "it is missing") from None
         return None
